@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+
+.PHONY: demo test check lint format bench clean
+
+demo: $(VENV)/.ok  ## train five methods side by side on a drifting stream, and show the result
+	$(BIN)/tamis demo
+
+test: $(VENV)/.ok  ## the tests
+	$(BIN)/python -m pytest
+
+check: lint test  ## format, lint, types, import direction, tests
+
+lint: $(VENV)/.ok
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.ok
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.ok  ## memory and speed of the buffers
+	$(BIN)/python -m benchmarks.buffers
+
+$(VENV)/.ok: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,64 @@
+"""A fair sample of every class: class-balancing reservoir, Chrysakis and Moens, ICML 2020."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+from torch import Generator
+
+from tamis.buffers.store import Store
+from tamis.data import Samples
+
+
+class BalancedReservoir(Store):
+    """Keep classes as even as the stream allows, and each of them a uniform sample.
+
+    Classes are those of the given labels, since nobody knows the right ones.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._seen: Counter[int] = Counter()
+        self._rows: dict[int, list[int]] = {}
+        self._once_largest: set[int] = set()
+
+    def append(self, samples: Samples, generator: Generator) -> None:
+        """Let each row in by chance, in the place of a random one of the largest class."""
+        labels = samples.labels.tolist()
+        first, overflow = self.count, self.fill(samples)
+        filled = len(samples) - len(overflow)
+        for row, label in enumerate(labels[:filled]):
+            self._seen[label] += 1
+            self._rows.setdefault(label, []).append(first + row)
+
+        chances = torch.rand(len(overflow), 2, generator=generator, dtype=torch.float64).tolist()
+        latest: dict[int, int] = {}
+        for row, (label, (enter, where)) in enumerate(
+            zip(labels[filled:], chances, strict=True)
+        ):
+            self._seen[label] += 1
+            place = self._place(label, enter, where)
+            if place is not None:
+                latest[place] = row
+        if latest:
+            device = samples.labels.device
+            rows = torch.tensor(list(latest.values()), device=device)
+            self.write(torch.tensor(list(latest), device=device), overflow[rows])
+
+    def _place(self, label: int, enter: float, where: float) -> int | None:
+        """Say whose place the row takes, if it is let in."""
+        largest = max(self._rows, key=lambda name: len(self._rows[name]))
+        self._once_largest.add(largest)
+        mine = self._rows.setdefault(label, [])
+        if label in self._once_largest:
+            if enter > len(mine) / self._seen[label]:
+                return None
+            return mine[int(where * len(mine))] if mine else None
+        theirs = self._rows[largest]
+        position = int(where * len(theirs))
+        place = theirs[position]
+        theirs[position] = theirs[-1]
+        theirs.pop()
+        mine.append(place)
+        return place

@@ -1,0 +1,73 @@
+"""Rows allocated once: appending never copies what is there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from tamis.data import Samples
+
+
+class Buffer(Protocol):
+    """Holds the paper's D_t, or a bounded part of it."""
+
+    def append(self, samples: Samples, generator: Generator) -> None:
+        """Take rows in, and let others go where there is no room."""
+        ...
+
+    def pool(self) -> Samples:
+        """Show every row held, without copying. The view is good until the next append."""
+        ...
+
+    def use(self, rows: Tensor) -> None:
+        """Count one more use of each of these rows."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Store:
+    """Columns for a fixed number of rows. They are allocated at the first write, by its shapes."""
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"A buffer holds at least 1 row, got capacity={capacity}.")
+        self.capacity = capacity
+        self.count = 0
+        self._columns: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return self.count
+
+    def pool(self) -> Samples:
+        """Show every row held, without copying."""
+        if not self._columns:
+            raise ValueError("The buffer is empty: append samples before you ask for the pool.")
+        return Samples(**{name: column[: self.count] for name, column in self._columns.items()})
+
+    def use(self, rows: Tensor) -> None:
+        """Count one more use of each of these rows; a row given twice counts twice."""
+        self._columns["uses"].index_add_(0, rows, torch.ones_like(rows))
+
+    def write(self, rows: Tensor | slice, samples: Samples) -> None:
+        """Put samples into these rows."""
+        given = samples.columns()
+        if not self._columns:
+            self._columns = {
+                name: column.new_empty((self.capacity, *column.shape[1:]))
+                for name, column in given.items()
+            }
+        if given.keys() != self._columns.keys():
+            raise ValueError("Either all samples of a stream say which labels are clean, or none.")
+        for name, column in given.items():
+            self._columns[name][rows] = column
+
+    def fill(self, samples: Samples) -> Samples:
+        """Write as many samples as there are free rows, and return the rest."""
+        taken = min(len(samples), self.capacity - self.count)
+        if taken:
+            self.write(slice(self.count, self.count + taken), samples[slice(taken)])
+            self.count += taken
+        return samples[slice(taken, None)]

@@ -1,0 +1,210 @@
+"""The model as selectors see it: under the last w states, or under their running average."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from tamis.losses import Criterion, cross_entropy
+
+State = dict[str, Tensor]
+Measure = Callable[[State, Tensor, Tensor], Tensor]
+
+
+class Window:
+    """The last `length` states of a model (w in the paper). A length of 1 is the model as it is."""
+
+    def __init__(self, length: int = 1) -> None:
+        if length < 1:
+            raise ValueError(f"A window holds at least 1 state, got {length}.")
+        self.length = length
+        self._states: deque[State] = deque(maxlen=length)
+
+    def remember(self, model: nn.Module) -> None:
+        """Keep the model's state; call it once after each training step."""
+        if self.length > 1:
+            self._states.append({name: value.clone() for name, value in state_of(model).items()})
+
+    def states(self, model: nn.Module) -> list[State]:
+        """Return the states to average over, oldest first."""
+        return list(self._states) or [state_of(model)]
+
+
+class Average:
+    """The exponential average of a model's weights: a window whose old states fade.
+
+    The first states weigh more than `decay` says, so that the random start is soon forgotten:
+    after n steps the decay is at most (1 + n) / (10 + n), as in TensorFlow's moving average.
+    """
+
+    def __init__(self, decay: float = 0.99) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"The decay of an average lies in [0, 1), got {decay}.")
+        self.decay = decay
+        self.steps = 0
+        self._state: State | None = None
+
+    @torch.no_grad()
+    def remember(self, model: nn.Module) -> None:
+        """Move the average towards the model's state; call it once after each training step."""
+        newest = state_of(model)
+        if self._state is None:
+            self._state = {name: value.clone() for name, value in newest.items()}
+        self.steps += 1
+        share = 1 - min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for name, value in self._state.items():
+            if value.is_floating_point():
+                value.lerp_(newest[name], share)
+            else:  # counters, as that of batch norm
+                value.copy_(newest[name])
+
+    def states(self, model: nn.Module) -> list[State]:
+        """Return the average as the one state to look through."""
+        return [self._state or state_of(model)]
+
+
+class LocalModel:
+    """Losses, probabilities, features and gradients under a window of recent states.
+
+    Every answer is the mean over the window (the paper's L_w). The model's mode, gradients and
+    buffers are left as they were found. Rows are passed in chunks to bound memory.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        memory: Window | Average | None = None,
+        criterion: Criterion = cross_entropy,
+        chunk: int = 4096,
+    ) -> None:
+        self.model = model
+        self.memory = memory or Window()
+        self.criterion = criterion
+        self.chunk = chunk
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Outputs of the model, (rows, classes)."""
+        return self._mean(lambda state, x, _: self._call(state, x), inputs)
+
+    def probabilities(self, inputs: Tensor) -> Tensor:
+        """Share of belief in each class, (rows, classes)."""
+        return self._mean(lambda state, x, _: self._call(state, x).softmax(dim=1), inputs)
+
+    def losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Local loss of each row."""
+        return self._mean(lambda state, x, y: self.criterion(self._call(state, x), y), inputs, labels)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Give what the last linear layer is fed, (rows, width)."""
+        return self._mean(lambda state, x, _: self._split(state, x)[0], inputs)
+
+    def input_gradients(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Gradient of each row's local loss in its own input."""
+        if not inputs.is_floating_point():
+            raise TypeError(f"Inputs of type {inputs.dtype} have no gradient; use feature space.")
+
+        def slope(state: State, x: Tensor, y: Tensor) -> Tensor:
+            return gradient(lambda at: self.criterion(self._call(state, at), y), x)
+
+        return self._mean(slope, inputs, labels)
+
+    def feature_gradients(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Gradient of each row's local loss in its features, with no backward pass through them.
+
+        The last layer is linear, so the gradient is its weight times the slope in the logits:
+        W'(p - y) for the cross entropy.
+        """
+
+        return self.feature_view(inputs, labels)[1]
+
+    def feature_view(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and their gradients from one pass, for a selector that needs both."""
+
+        def both(state: State, x: Tensor, y: Tensor) -> Tensor:
+            features, logits, weight = self._split(state, x)
+            slope = gradient(lambda at: self.criterion(at, y), logits) @ weight
+            return torch.stack([features, slope], dim=1)
+
+        features, slopes = self._mean(both, inputs, labels).unbind(dim=1)
+        return features, slopes
+
+    def _mean(self, measure: Measure, inputs: Tensor, labels: Tensor | None = None) -> Tensor:
+        labels = inputs if labels is None else labels
+        with torch.no_grad(), evaluating(self.model):
+            states = self.memory.states(self.model)
+            return torch.cat(
+                [
+                    sum_of(measure(state, x, y) for state in states) / len(states)
+                    for x, y in zip(
+                        inputs.split(self.chunk), labels.split(self.chunk), strict=True
+                    )
+                ]
+            )
+
+    def _call(self, state: State, inputs: Tensor) -> Tensor:
+        output: Tensor = functional_call(self.model, state, (inputs,))
+        return output
+
+    def _split(self, state: State, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, logits and weight of the last layer."""
+        name, head = last_linear(self.model)
+        caught: list[tuple[Tensor, Tensor]] = []
+        handle = head.register_forward_hook(
+            lambda _, fed, gave: caught.append((fed[0], gave))  # type: ignore[func-returns-value]
+        )
+        try:
+            logits = self._call(state, inputs)
+        finally:
+            handle.remove()
+        if not caught or caught[-1][1] is not logits:
+            raise TypeError(NO_HEAD.format(type(self.model).__name__))
+        return caught[-1][0], logits, state[f"{name}.weight" if name else "weight"]
+
+
+NO_HEAD = "Feature space needs a model that ends in a linear layer, and {} does not."
+
+
+def state_of(model: nn.Module) -> State:
+    """Name the model's parameters and buffers, detached, not copied."""
+    named = [*model.named_parameters(), *model.named_buffers()]
+    return {name: value.detach() for name, value in named}
+
+
+def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
+    """Find the last linear layer and its name."""
+    heads = [(name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear)]
+    if not heads:
+        raise TypeError(NO_HEAD.format(type(model).__name__))
+    return heads[-1]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every part in evaluation mode, then each back in the mode that it had."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def gradient(losses: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """Slope of each row's loss at its own point: rows do not mix, so one sum serves all."""
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        return torch.autograd.grad(losses(at).sum(), at)[0]
+
+
+def sum_of(tensors: Iterator[Tensor]) -> Tensor:
+    """Add tensors up, from the first on."""
+    total = next(tensors)
+    for tensor in tensors:
+        total = total + tensor
+    return total
