@@ -97,7 +97,9 @@ class LocalModel:
 
     def losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Local loss of each row."""
-        return self._mean(lambda state, x, y: self.criterion(self._call(state, x), y), inputs, labels)
+        return self._mean(
+            lambda state, x, y: self.criterion(self._call(state, x), y), inputs, labels
+        )
 
     def features(self, inputs: Tensor) -> Tensor:
         """Give what the last linear layer is fed, (rows, width)."""
@@ -140,9 +142,7 @@ class LocalModel:
             return torch.cat(
                 [
                     sum_of(measure(state, x, y) for state in states) / len(states)
-                    for x, y in zip(
-                        inputs.split(self.chunk), labels.split(self.chunk), strict=True
-                    )
+                    for x, y in zip(inputs.split(self.chunk), labels.split(self.chunk), strict=True)
                 ]
             )
 
@@ -154,9 +154,7 @@ class LocalModel:
         """Features, logits and weight of the last layer."""
         name, head = last_linear(self.model)
         caught: list[tuple[Tensor, Tensor]] = []
-        handle = head.register_forward_hook(
-            lambda _, fed, gave: caught.append((fed[0], gave))  # type: ignore[func-returns-value]
-        )
+        handle = head.register_forward_hook(lambda _, fed, gave: caught.append((fed[0], gave)))
         try:
             logits = self._call(state, inputs)
         finally:

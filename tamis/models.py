@@ -35,9 +35,7 @@ def resnet18(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     for planes, stride in [(64, 1), (128, 2), (256, 2), (512, 2)]:
         layers += [Block(width, planes, stride), Block(planes, planes, 1)]
         width = planes
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes)
-    )
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
 
 
 class Block(nn.Module):
@@ -84,3 +82,6 @@ def convolution(width: int, planes: int, stride: int, size: int = 3) -> list[nn.
         nn.Conv2d(width, planes, size, stride, padding=size // 2, bias=False),
         nn.BatchNorm2d(planes),
     ]
+
+
+MODELS = (logistic, mlp, resnet18)

@@ -6,4 +6,6 @@ from tamis.buffers.reservoir import Reservoir
 from tamis.buffers.sliding import Sliding
 from tamis.buffers.store import Buffer
 
-__all__ = ["BalancedReservoir", "Buffer", "Growing", "Reservoir", "Sliding"]
+BUFFERS = (Growing, Sliding, Reservoir, BalancedReservoir)
+
+__all__ = ["BUFFERS", "BalancedReservoir", "Buffer", "Growing", "Reservoir", "Sliding"]

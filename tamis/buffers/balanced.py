@@ -34,9 +34,7 @@ class BalancedReservoir(Store):
 
         chances = torch.rand(len(overflow), 2, generator=generator, dtype=torch.float64).tolist()
         latest: dict[int, int] = {}
-        for row, (label, (enter, where)) in enumerate(
-            zip(labels[filled:], chances, strict=True)
-        ):
+        for row, (label, (enter, where)) in enumerate(zip(labels[filled:], chances, strict=True)):
             self._seen[label] += 1
             place = self._place(label, enter, where)
             if place is not None:

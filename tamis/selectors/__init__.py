@@ -7,4 +7,6 @@ from tamis.selectors.oracle import Oracle
 from tamis.selectors.pick import pick
 from tamis.selectors.protocol import Selector
 
-__all__ = ["ITLM", "OGRS", "Naive", "Oracle", "Selector", "pick"]
+SELECTORS = (Naive, Oracle, ITLM, OGRS)
+
+__all__ = ["ITLM", "OGRS", "SELECTORS", "Naive", "Oracle", "Selector", "pick"]

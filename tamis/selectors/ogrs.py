@@ -91,9 +91,7 @@ class OGRS:
         # One row alone has no distance, and a perfect model no slope: then any step will do.
         return self.step_size * scale if 0 < scale < torch.inf else self.step_size
 
-    def _move(
-        self, cost: Tensor, at: Tensor, price: Tensor, uses: Tensor, counted: bool
-    ) -> None:
+    def _move(self, cost: Tensor, at: Tensor, price: Tensor, uses: Tensor, counted: bool) -> None:
         """Move the chains in turn. Moved at once, they all crowd onto the same unused sample."""
         counted = counted or self.uses == "visits"
         if not price.any() and uses.max() + counted * len(at) <= self.max_uses:

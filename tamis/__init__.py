@@ -1,0 +1,39 @@
+"""tamis: train neural networks online on streams whose labels are partly wrong."""
+
+from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
+from tamis.data import Picks, Samples, Search, Slot
+from tamis.local import Average, LocalModel, Window
+from tamis.monitor import Accuracy, CollapseWarning, Monitor
+from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector, pick
+from tamis.streams import BadInput, Intake, Replay
+from tamis.trainer import Trainer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ITLM",
+    "OGRS",
+    "Accuracy",
+    "Average",
+    "BadInput",
+    "BalancedReservoir",
+    "Buffer",
+    "CollapseWarning",
+    "Growing",
+    "Intake",
+    "LocalModel",
+    "Monitor",
+    "Naive",
+    "Oracle",
+    "Picks",
+    "Replay",
+    "Reservoir",
+    "Samples",
+    "Search",
+    "Selector",
+    "Sliding",
+    "Slot",
+    "Trainer",
+    "Window",
+    "pick",
+]

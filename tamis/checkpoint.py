@@ -1,0 +1,39 @@
+"""Models saved whole or not at all: written beside, synced, renamed; no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+
+def save_model(model: nn.Module, path: Path, about: dict[str, object]) -> None:
+    """Write a model's tensors and, as JSON in the header, what a reader must know about it."""
+    tensors = {name: value.contiguous().cpu() for name, value in model.state_dict().items()}
+    write_atomically(path, save(tensors, metadata={"tamis": json.dumps(about)}))
+
+
+def load_model(model: nn.Module, path: Path) -> dict[str, object]:
+    """Fill a model of the same make from a file, and return what was written about it."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+            about = json.loads((file.metadata() or {}).get("tamis", "{}"))
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} is no model file that can be read: {error}.") from None
+    return dict(about)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Put content under a path so that a crash leaves the old file or the new one, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

@@ -1,0 +1,278 @@
+"""tamis train."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+import tamis
+from tamis.buffers import BUFFERS
+from tamis.checkpoint import save_model
+from tamis.commands import UsageError
+from tamis.commands.progress import Bar
+from tamis.data import Slot
+from tamis.models import MODELS, Scale
+from tamis.monitor import CollapseWarning, Monitor
+from tamis.selectors import SELECTORS, Oracle, Selector
+from tamis.streams import Intake, OnBad, Table, open_table
+from tamis.suspects import Suspect, find_suspects, write_suspects
+from tamis.trainer import Trainer
+
+HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
+EXAMPLES = """examples:
+  tamis train clicks.csv --label clicked --id user
+  tamis train images.npz --label y --model resnet18 --selector ITLM --set keep=0.8
+  tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
+
+A factory, as mynet:build, is called with the shape of one input and the number of classes.
+Written to the folder: log.jsonl, model.safetensors, suspects.csv, and skipped.jsonl if any.
+Ctrl-C stops early and still saves."""
+LEAST_SLOTS = 2000
+SHOWN = 10
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Say what can be set."""
+    names = ", ".join(part.__name__ for part in SELECTORS)
+    models = ", ".join(part.__name__ for part in MODELS)
+    buffers = ", ".join(part.__name__ for part in BUFFERS)
+    add = parser.add_argument
+    add("file", type=Path, help="CSV, Parquet or NPZ")
+    add("--label", required=True, help="name of the label column")
+    add("--id", help="name of the column that names the rows (default: row number from 0)")
+    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    add("--test", type=Path, help="table of the same columns with right labels, to test on")
+    add("--model", default="mlp", help=f"{models}, or module:factory (default mlp)")
+    add("--selector", default="OGRS", help=f"{names}, or module:Class (default OGRS)")
+    add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
+    add("--k", type=positive, default=32, help="picks a slot (default 32)")
+    add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
+    add("--slots", type=positive, help=f"slots in all (default: the file, at least {LEAST_SLOTS})")
+    add("--warm-up", type=int, default=200, help="first slots, picked at random (default 200)")
+    add("--buffer", default="Sliding", help=f"{buffers} (default Sliding)")
+    add("--capacity", type=positive, default=10_000, help="rows held (default 10,000)")
+    add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
+    add("--rate", type=float, default=0.1, help="learning rate of SGD (default 0.1)")
+    add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
+    add("--on-bad", choices=get_args(OnBad), default="skip", help="bad rows (default skip)")
+    add("--device", default="cpu", help="cpu or cuda (default cpu)")
+    add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
+    add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
+    add("--overwrite", action="store_true", help="replace an earlier run in the folder")
+
+
+def positive(text: str) -> int:
+    """Read a whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def run(options: Namespace) -> int:
+    """Train on the file, then write the model, the log and the suspects."""
+    console = Console()
+    out: Path = options.out
+    if (out / "log.jsonl").exists() and not options.overwrite:
+        raise UsageError(f"{out} holds a run already: name another --out, or give --overwrite.")
+    selector = choose_selector(options.selector, options.set)
+    skipped = out / "skipped.jsonl"
+    intake = Intake(on_bad=options.on_bad, file=skipped)
+    table = open_table(
+        options.file, options.label, intake, options.id, options.drop, options.rows_per_slot
+    )
+    intake.classes = len(table.classes)
+    trainer = make_trainer(options, selector, table, intake)
+    test = read_test(options, table)
+    out.mkdir(parents=True, exist_ok=True)
+    skipped.unlink(missing_ok=True)
+    slots = options.slots or max(len(table), LEAST_SLOTS)
+    stopped = False
+    evaluate = (lambda: trainer.accuracy(*test)) if test else None
+    with (
+        Monitor(out / "log.jsonl", evaluate) as monitor,
+        Bar(options.file.name, slots, console) as bar,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", CollapseWarning)  # told below, once
+        try:
+            for slot in play(trainer, table, slots):
+                monitor.record(slot)
+                bar.advance(note(slot))
+        except KeyboardInterrupt:
+            stopped = True
+    if not len(trainer.buffer):
+        raise UsageError(f"{options.file} has no row that can be trained on. {tell(intake)}")
+    suspects = find_suspects(trainer.averaged, on_device(table, trainer))
+    save_model(trainer.best_model(), out / "model.safetensors", about(options, table, monitor))
+    write_suspects(suspects, table.classes, out / "suspects.csv")
+    if stopped:
+        console.print(f"Stopped after {monitor.slots} slots of {slots}; all is saved.")
+    for text in monitor.warnings:
+        console.print(f"Warning: {text}.")
+    if intake.skipped:
+        console.print(tell(intake) + f" See {skipped}.")
+    if test:
+        accuracy = trainer.accuracy(*test)
+        console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
+    show(suspects, table, console)
+    console.print(f"Model, log, suspects: {out}")
+    return 130 if stopped else 0
+
+
+def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
+    """Play the file, then go on learning from what is held until the slots are done."""
+    stream = iter(table)
+    for _ in range(slots):
+        slot = trainer.step(next(stream, None))
+        if not slot.held and slot.number >= len(table):
+            return
+        yield slot
+
+
+def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
+    """Build model, optimiser, buffer and trainer as asked."""
+    factory = choose("model", options.model, MODELS)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)  # torch's layers draw their first weights from here alone
+        inner = factory(table.input_shape, len(table.classes))
+    if not isinstance(inner, nn.Module):
+        raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
+    model = nn.Sequential(Scale(table.mean, table.deviation), inner)
+    try:
+        device = torch.empty(0, device=options.device).device
+        return Trainer(
+            model,
+            torch.optim.SGD(model.parameters(), options.rate),
+            selector,
+            choose("buffer", options.buffer, BUFFERS)(options.capacity),
+            options.k,
+            warm_up=options.warm_up,
+            ema=options.ema,
+            pool_size=options.pool_size,
+            intake=intake,
+            device=device,
+            seed=options.seed,
+        )
+    except (ValueError, RuntimeError, AssertionError) as error:
+        raise UsageError(str(error).splitlines()[0]) from None
+
+
+def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Find a part by its name, or import module:name, the working folder first."""
+    for part in parts:
+        if part.__name__.lower() == name.lower():
+            return part
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        known = ", ".join(part.__name__ for part in parts)
+        raise UsageError(f"no {kind} {name!r}: name one of {known}, or module:name of your own.")
+    sys.path.insert(0, "")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{kind} {name} cannot be imported: {error}.") from None
+    finally:
+        sys.path.remove("")
+    return found
+
+
+def choose_selector(name: str, settings: Sequence[str]) -> Selector:
+    """Build a selector from its name and NAME=VALUE settings."""
+    kind = choose("selector", name, SELECTORS)
+    if kind is Oracle:
+        raise UsageError("the oracle must be told which labels are right; choose another selector.")
+    values = {}
+    known = [field.name for field in fields(kind)] if is_dataclass(kind) else None
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or (known is not None and key not in known):
+            has = ", ".join(known or []) or "none"
+            raise UsageError(f"--set {setting}: {name} has the settings {has}, as NAME=VALUE.")
+        values[key] = read_value(text)
+    try:
+        selector: Selector = kind(**values)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} with {values}: {error}") from None
+    return selector
+
+
+def read_value(text: str) -> object:
+    """Read a Python literal, or else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
+    """Read the test table with the classes of the training table; nothing in it is filtered."""
+    if not options.test:
+        return None
+    strict = Intake(len(table.classes))
+    test = open_table(options.test, options.label, strict, options.id, options.drop)
+    strange = sorted(set(test.classes) - set(table.classes))
+    if strange or test.input_shape != table.input_shape:
+        raise UsageError(
+            f"{options.test} has "
+            + (f"labels never trained on: {', '.join(strange)}." if strange else "other columns.")
+        )
+    numbers = {name: number for number, name in enumerate(table.classes)}
+    mine = torch.tensor([numbers[name] for name in test.classes])
+    rows = [strict.admit(samples) for samples, _ in test.named(intake=strict)]
+    labels = torch.cat([samples.labels for samples in rows])
+    return torch.cat([samples.inputs for samples in rows]), mine[labels]
+
+
+def on_device(table: Table, trainer: Trainer) -> Iterator[tuple[Any, list[str]]]:
+    """Read the table once more, without the rows that were refused."""
+    for samples, names in table.named():
+        good = samples.inputs.flatten(1).isfinite().all(dim=1)
+        kept = [name for name, fine in zip(names, good.tolist(), strict=True) if fine]
+        yield samples[good].to(trainer.device), kept
+
+
+def about(options: Namespace, table: Table, monitor: Monitor) -> dict[str, object]:
+    """Say what a reader of the model must know."""
+    return {
+        "tamis": tamis.__version__,
+        "model": options.model,
+        "selector": options.selector,
+        "settings": options.set,
+        "input_shape": list(table.input_shape),
+        "classes": list(table.classes),
+        "slots": monitor.slots,
+        "seed": options.seed,
+    }
+
+
+def note(slot: Slot) -> str:
+    """Say how things stand beside the bar."""
+    parts = [] if slot.loss is None else [f"loss {slot.loss:.3f}"]
+    parts += [f"skipped {slot.skipped}"] if slot.skipped else []
+    return ", ".join(parts)
+
+
+def tell(intake: Intake) -> str:
+    """Say what was skipped and why."""
+    reasons = "; ".join(f"{count} x {reason}" for reason, count in intake.skipped.items())
+    return f"Skipped {intake.skipped.total()} rows: {reasons}." if reasons else ""
+
+
+def show(suspects: Sequence[Suspect], table: Table, console: Console) -> None:
+    """Print the worst suspects."""
+    console.print(f"{len(suspects)} of {table.rows} labels look wrong; the worst:")
+    for suspect in suspects[:SHOWN]:
+        given, suggested = table.classes[suspect.given], table.classes[suspect.suggested]
+        console.print(f"  {suspect.id}: {given}, rather {suggested} ({suspect.score:.3f})")

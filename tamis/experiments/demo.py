@@ -1,0 +1,125 @@
+"""Five methods side by side on digits that arrive one by one, with labels less and less right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tamis.buffers import Growing
+from tamis.data import Slot
+from tamis.models import mlp
+from tamis.monitor import Line, Monitor
+from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
+from tamis.streams import DataSet, Ledger, Replay, Steps, Symmetric, digits
+from tamis.suspects import Suspect, find_suspects
+from tamis.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the demo is run with, the same for every method."""
+
+    clean_ratios: tuple[float, ...] = (0.9, 0.5, 0.8, 0.4)
+    slots_per_row: int = 2
+    k: int = 32
+    warm_up: int = 200
+    rate: float = 0.1
+    ema: float = 0.99
+    test_every: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one method did."""
+
+    name: str
+    tested: list[Line]
+    purity: float | None
+    coverage: float
+    seconds_per_slot: float
+    warnings: list[str]
+    suspects: list[Suspect]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The stream, and the methods to train on it."""
+
+    settings: Settings
+    data: DataSet
+    stream: Replay
+    ledger: Ledger
+    methods: dict[str, Selector]
+
+    @property
+    def slots(self) -> int:
+        """Slots of one method."""
+        return len(self.stream) * self.settings.slots_per_row
+
+    def clean_ratio(self, slot: int) -> float:
+        """Share of arriving labels that are right at a slot."""
+        return self.stream.clean_ratio(self.stream.time(slot // self.settings.slots_per_row))
+
+
+def prepare(settings: Settings) -> Demo:
+    """Load the digits and spoil their labels."""
+    data = digits()
+    stream = Replay(
+        data.inputs, data.labels, Symmetric(10), Steps(settings.clean_ratios), seed=settings.seed
+    )
+    ledger = Ledger.of(stream)
+    truth = round(ledger.clean_ratio, 2)
+    methods: dict[str, Selector] = {
+        "naive": Naive(),
+        "ITLM, keep 0.95": ITLM(0.95),
+        f"ITLM, keep {truth} (true)": ITLM(truth),
+        "OGRS": OGRS(),
+        "oracle": Oracle(),
+    }
+    return Demo(settings, data, stream, ledger, methods)
+
+
+def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None]) -> Result:
+    """Train one method on the whole stream."""
+    settings, data = demo.settings, demo.data
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)  # torch's layers draw their first weights from here alone
+        model = mlp(data.input_shape, len(data.classes))
+    trainer = Trainer(
+        model,
+        torch.optim.SGD(model.parameters(), settings.rate),
+        demo.methods[name],
+        Growing(len(data.labels)),
+        settings.k,
+        warm_up=settings.warm_up,
+        ema=settings.ema,
+        seed=settings.seed,
+    )
+    with Monitor(
+        log, lambda: trainer.accuracy(data.test_inputs, data.test_labels), settings.test_every
+    ) as monitor:
+        for slot in slots_of(trainer, demo):
+            monitor.record(slot)
+            progress(slot)
+    rows = ((samples, [str(row) for row in samples.ids.tolist()]) for samples in demo.stream)
+    return Result(
+        name,
+        monitor.tested,
+        monitor.purity,
+        slot.coverage,
+        monitor.seconds / monitor.slots,
+        monitor.warnings,
+        find_suspects(trainer.averaged, rows),
+    )
+
+
+def slots_of(trainer: Trainer, demo: Demo) -> Iterator[Slot]:
+    """One row arrives, then a few slots train on what is held."""
+    for samples in demo.stream:
+        yield trainer.step(samples)
+        for _ in range(demo.settings.slots_per_row - 1):
+            yield trainer.step()

@@ -1,0 +1,154 @@
+"""The door of the trainer: bad rows get one clear sentence, or are skipped and counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tamis.data import Samples
+
+OnBad = Literal["raise", "skip", "quarantine"]
+
+
+class BadInput(ValueError):
+    """A row, or a chunk of rows, that cannot be trained on."""
+
+
+class Intake:
+    """Turns what a stream yields into samples that are safe to train on.
+
+    A stream may yield `Samples` or pairs of inputs and labels, tensors or arrays. What is refused:
+    inputs that are not finite, labels that are no class, and chunks whose shape or type differs
+    from the first. `on_bad` says what then happens: `raise` stops with a sentence; `skip` drops
+    the rows, counts them by reason in `skipped`, and notes them in `file`; `quarantine` keeps
+    their inputs in the file as well, so that they can be mended and played again.
+
+    >>> intake = Intake(classes=2, on_bad="skip")
+    >>> len(intake.admit((torch.tensor([[1.0], [torch.nan]]), torch.tensor([0, 1]))))
+    1
+    >>> dict(intake.skipped)
+    {'inputs not finite': 1}
+    """
+
+    def __init__(
+        self, classes: int | None = None, on_bad: OnBad = "raise", file: Path | None = None
+    ) -> None:
+        if on_bad not in get_args(OnBad):
+            raise ValueError(f"on_bad is one of {', '.join(get_args(OnBad))}, got {on_bad!r}.")
+        self.classes = classes
+        self.on_bad = on_bad
+        self.file = file
+        self.skipped: Counter[str] = Counter()
+        self.seen = 0
+        self._kind: tuple[torch.Size, torch.dtype] | None = None
+
+    def admit(self, item: Any) -> Samples:
+        """Return the good rows of what a stream yielded."""
+        samples, fault = self._read(item)
+        self.seen += len(samples)
+        fault = fault or self._chunk_fault(samples)
+        if fault:
+            self._refuse_rows(samples, fault)
+            return samples[slice(0)]
+        samples = self.sift(samples)
+        if len(samples):
+            self._kind = self._kind or (samples.inputs.shape[1:], samples.inputs.dtype)
+        return samples
+
+    def sift(self, samples: Samples) -> Samples:
+        """Refuse the bad rows of a good chunk, and return the others."""
+        good = torch.ones_like(samples.labels, dtype=torch.bool)
+        for reason, bad in self._row_faults(samples):
+            self._refuse_rows(samples[good & bad], reason)  # two faults: it goes by the first
+            good &= ~bad
+        return samples[good]
+
+    def refuse(self, ids: Sequence[int], reason: str, rows: Sequence[Any] | None = None) -> None:
+        """Raise, or count and note rows that a source could not even read."""
+        if not ids:
+            return
+        if self.on_bad == "raise":
+            raise BadInput(f"Row {ids[0]}: {reason} (on_bad skip or quarantine: go on without).")
+        self.skipped[reason] += len(ids)
+        if self.file is None:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as out:
+            for position, row_id in enumerate(ids):
+                line = {"id": row_id, "reason": reason}
+                if self.on_bad == "quarantine" and rows is not None:
+                    line["row"] = rows[position]
+                out.write(json.dumps(line) + "\n")
+
+    def _read(self, item: Any) -> tuple[Samples, str | None]:
+        """Make samples of a pair, and say what is wrong where it holds text."""
+        if isinstance(item, Samples):
+            return item, None
+        try:
+            inputs, labels = (as_tensor(part) for part in item)
+        except (TypeError, ValueError):
+            raise BadInput(
+                f"A stream yields Samples or pairs of inputs and labels, got {type(item).__name__}."
+            ) from None
+        if labels is None:
+            count = len(item[1])
+            return self._unread(count), "labels are text, not whole class numbers"
+        if inputs is None:
+            return self._unread(len(labels)), "inputs are text, not numbers"
+        return Samples.of(inputs, labels, self.seen), None
+
+    def _unread(self, count: int) -> Samples:
+        return Samples.of(torch.empty(count, 0), torch.full((count,), -1), self.seen)
+
+    def _chunk_fault(self, samples: Samples) -> str | None:
+        labels, inputs = samples.labels, samples.inputs
+        if labels.dim() != 1:
+            return f"labels have shape {tuple(labels.shape)}, not one class number a row"
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            return f"labels are {name_of(labels.dtype)}, not whole class numbers"
+        if inputs.dim() < 2:
+            return "inputs have no feature dimension"
+        if self._kind and self._kind != (inputs.shape[1:], inputs.dtype):
+            return (
+                f"inputs changed from {tell(*self._kind)} to {tell(inputs.shape[1:], inputs.dtype)}"
+            )
+        return None
+
+    def _row_faults(self, samples: Samples) -> list[tuple[str, Tensor]]:
+        finite = samples.inputs.flatten(1).isfinite().all(dim=1)
+        faults = [("inputs not finite", ~finite), ("label negative", samples.labels < 0)]
+        if self.classes is not None:
+            faults.append((f"label not below {self.classes}", samples.labels >= self.classes))
+        return [(reason, bad) for reason, bad in faults if bad.any()]
+
+    def _refuse_rows(self, bad: Samples, reason: str) -> None:
+        rows = [
+            {"label": label, "inputs": inputs}
+            for label, inputs in zip(bad.labels.tolist(), bad.inputs.tolist(), strict=True)
+        ]
+        self.refuse(bad.ids.tolist(), reason, rows)
+
+
+def tell(shape: torch.Size, kind: torch.dtype) -> str:
+    """Name a shape and a type as users write them."""
+    return f"{tuple(shape)} {name_of(kind)}"
+
+
+def name_of(kind: torch.dtype) -> str:
+    """Name a type without torch's prefix."""
+    return str(kind).removeprefix("torch.")
+
+
+def as_tensor(values: Any) -> Tensor | None:
+    """Turn arrays and lists into tensors, and text into None."""
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    return None if array.dtype.kind in "OUS" else torch.from_numpy(array)

@@ -1,0 +1,199 @@
+"""Ways in which a label goes wrong.
+
+Every kind keeps one promise: asked for a noise rate, it makes that share of labels wrong, in the
+mean over draws, and says exactly which. "Wrong" is never "redrawn": a label redrawn over all
+classes is right by chance now and then, and public generators that forget it are off by 1/classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+
+class Spoiled(NamedTuple):
+    """Rows as they arrive, and which of their labels are right."""
+
+    inputs: Tensor
+    labels: Tensor
+    clean: Tensor
+
+
+class Noise(Protocol):
+    """A way for labels to go wrong."""
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Make a share of the labels wrong."""
+        ...
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    """A wrong label is any other class, all equally likely."""
+
+    classes: int
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Move a share of the labels to a random other class."""
+        wrong = chance(labels, generator) < noise_rate
+        shift = torch.randint(1, max(2, self.classes), labels.shape, generator=generator)
+        return relabel(inputs, labels, torch.where(wrong, (labels + shift) % self.classes, labels))
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """A label is redrawn over all classes, the right one among them, as papers often have it.
+
+    More labels are redrawn than go wrong, so at most 1 - 1/classes of them can be wrong.
+    """
+
+    classes: int
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Redraw as many labels as it takes to make the share wrong."""
+        redrawn_rate = noise_rate * self.classes / max(1, self.classes - 1)
+        if redrawn_rate > 1 + 1e-9:
+            raise ValueError(
+                f"Labels redrawn over {self.classes} classes cannot be wrong more often than"
+                f" {1 - 1 / self.classes:.3f}, got a noise rate of {noise_rate:.3f}."
+            )
+        redrawn = chance(labels, generator) < redrawn_rate
+        drawn = torch.randint(self.classes, labels.shape, generator=generator)
+        return relabel(inputs, labels, torch.where(redrawn, drawn, labels))
+
+
+@dataclass(frozen=True)
+class PairFlip:
+    """A wrong label is the next class: each class is taken for one look-alike."""
+
+    classes: int
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Move a share of the labels on by one class."""
+        wrong = chance(labels, generator) < noise_rate
+        return relabel(inputs, labels, torch.where(wrong, (labels + 1) % self.classes, labels))
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Wrong labels follow a matrix: row is the right class, column what is given, in shares.
+
+    A class whose row has twice the share off its diagonal is wrong twice as often. `shares` are
+    those of the classes in the data, even if not said; the rates are scaled so that with them the
+    noise rate is the one asked for.
+
+    >>> noise = Confusion(torch.tensor([[0.8, 0.2], [0.0, 1.0]]))
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> noise.spoil(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]), 0.5, generator).labels.tolist()
+    [1, 1, 1, 1]
+    """
+
+    matrix: Tensor
+    shares: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        rows = self.matrix.sum(dim=1)
+        if self.matrix.shape[0] != self.matrix.shape[1] or (self.matrix < 0).any():
+            raise ValueError("A confusion matrix is square and has no negative entry.")
+        if not torch.allclose(rows, torch.ones_like(rows), atol=1e-4):
+            raise ValueError(f"Each row of a confusion matrix sums to 1, got {rows.tolist()}.")
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Make labels wrong as often as their class is, and as the matrix says."""
+        wrong_rate = 1 - self.matrix.diagonal()
+        shares = torch.ones_like(wrong_rate) if self.shares is None else self.shares
+        rates = wrong_rate * noise_rate / (shares / shares.sum() @ wrong_rate).clamp_min(1e-12)
+        if (rates > 1 + 1e-6).any():
+            raise ValueError(
+                f"This confusion matrix reaches a noise rate of at most"
+                f" {noise_rate / rates.max():.3f}, got {noise_rate:.3f}."
+            )
+        wrong = chance(labels, generator) < rates[labels]
+        others = self.matrix.clone().fill_diagonal_(0) + 1e-12
+        given = torch.multinomial(others[labels], 1, generator=generator)[:, 0]
+        return relabel(inputs, labels, torch.where(wrong, given, labels))
+
+
+class InstanceDependent:
+    """Some inputs are harder than others, and what they are taken for depends on them.
+
+    After Xia et al., 2020: the wrong class is drawn by a fixed random projection of the input.
+    The rate depends on the input as well: a further projection ranks the inputs by hardness among
+    `reference`, inputs like those of the stream, and rates run evenly from `spread` below the
+    noise rate to as much above it. Even ranks keep the mean where it was asked to be; rates drawn
+    around it and cut off at 0 and 1 do not.
+    """
+
+    def __init__(self, classes: int, reference: Tensor, spread: float = 0.3, seed: int = 0) -> None:
+        self.classes = classes
+        self.spread = spread
+        generator = torch.Generator().manual_seed(seed)
+        flat = reference.flatten(1).float()
+        self._centre = flat.mean(dim=0)
+        self._projection = torch.randn(flat.shape[1], classes + 1, generator=generator)
+        scores = (flat - self._centre) @ self._projection
+        self._scale = scores.std(dim=0).clamp_min(1e-6)
+        self._hardness = (scores / self._scale)[:, -1].sort().values
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Make labels wrong at a rate and in a way that depend on the input."""
+        scores = (inputs.flatten(1).float() - self._centre) @ self._projection / self._scale
+        below = torch.searchsorted(self._hardness, scores[:, -1].contiguous())
+        rank = (below / len(self._hardness)).clamp(max=1)
+        reach = min(self.spread, noise_rate, 1 - noise_rate)
+        wrong = chance(labels, generator) < noise_rate + reach * (2 * rank - 1)
+        likely = scores[:, : self.classes].softmax(dim=1) + 1e-9
+        given = torch.multinomial(likely.scatter(1, labels[:, None], 0), 1, generator=generator)
+        return relabel(inputs, labels, torch.where(wrong, given[:, 0], labels))
+
+
+@dataclass(frozen=True)
+class OpenSet:
+    """A wrong row is a stranger: an input of no known class, under a label that was right before.
+
+    `strangers` are inputs from elsewhere, of the same shape as the stream's.
+    """
+
+    strangers: Tensor
+
+    def spoil(
+        self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
+    ) -> Spoiled:
+        """Put strangers in the place of a share of the inputs."""
+        if self.strangers.shape[1:] != inputs.shape[1:]:
+            raise ValueError(
+                f"Strangers of shape {tuple(self.strangers.shape[1:])} do not fit a stream of"
+                f" shape {tuple(inputs.shape[1:])}."
+            )
+        wrong = chance(labels, generator) < noise_rate
+        drawn = torch.randint(len(self.strangers), labels.shape, generator=generator)
+        where = wrong.reshape(-1, *[1] * (inputs.dim() - 1))
+        return Spoiled(torch.where(where, self.strangers[drawn], inputs), labels, ~wrong)
+
+
+NOISES = (Symmetric, Redrawn, PairFlip, Confusion, InstanceDependent, OpenSet)
+
+
+def chance(labels: Tensor, generator: Generator) -> Tensor:
+    """One even draw from [0, 1) a row."""
+    return torch.rand(labels.shape, generator=generator)
+
+
+def relabel(inputs: Tensor, truth: Tensor, labels: Tensor) -> Spoiled:
+    """Keep the inputs; a label is clean where it equals the truth."""
+    return Spoiled(inputs, labels, labels == truth)
