@@ -6,7 +6,7 @@ from tamis.local import Average, LocalModel, Window
 from tamis.monitor import Accuracy, CollapseWarning, Monitor
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector, pick
 from tamis.streams import BadInput, Intake, Replay
-from tamis.trainer import Trainer
+from tamis.trainer import Diverged, Trainer
 
 __version__ = "0.1.0"
 
@@ -19,6 +19,7 @@ __all__ = [
     "BalancedReservoir",
     "Buffer",
     "CollapseWarning",
+    "Diverged",
     "Growing",
     "Intake",
     "LocalModel",

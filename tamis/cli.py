@@ -10,6 +10,7 @@ from typing import NoReturn
 import tamis
 from tamis.commands import UsageError, demo, listing, train
 from tamis.streams import BadInput, Missing
+from tamis.trainer import Diverged
 
 COMMANDS = {"demo": demo, "train": train, "list": listing}
 
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = COMMANDS[options.command].run(options)
         return code
-    except (UsageError, BadInput, Missing, FileNotFoundError, PermissionError) as error:
+    except (UsageError, BadInput, Diverged, Missing, FileNotFoundError, PermissionError) as error:
         print(f"tamis {options.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -61,12 +61,14 @@ class Search:
     """What a search through the pool did, for the monitor and the regret.
 
     `visits` counts the times each row of the pool was stepped on, `stayed` is the share of moves
-    that ended where they began, `regret` the mean over chains of the local Lagrangian regret.
+    that ended where they began, `regret` the mean over chains of the local Lagrangian regret,
+    `price` the highest price (the paper's mu) that any chain came to.
     """
 
     visits: Tensor
     stayed: float
     regret: float
+    price: float
 
 
 @dataclass(frozen=True)

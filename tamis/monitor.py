@@ -43,7 +43,7 @@ def judge(held: Samples, picked: Tensor) -> Judgement:
     share of clean rows ever picked.
     """
     used = held.uses > 0
-    coverage = used.float().mean().item()
+    coverage = mean_or_none(used) or 0.0
     if held.clean is None:
         return Judgement(None, None, coverage)
     return Judgement(mean_or_none(held.clean[picked]), mean_or_none(used[held.clean]), coverage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
@@ -22,6 +23,10 @@ from tamis.streams import Intake
 
 NOTHING = Picks(torch.empty(0, dtype=torch.long))
 NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
+
+
+class Diverged(ArithmeticError):
+    """Training has run away; the model is left as it was before the step that would spoil it."""
 
 
 class Trainer:
@@ -170,6 +175,9 @@ class Trainer:
         target = picked.labels if picks.targets is None else picks.targets
         losses = self.criterion(self.model(picked.inputs), target)
         loss = (losses if picks.weights is None else losses * picks.weights).mean()
+        value = loss.item()
+        if not math.isfinite(value):
+            raise Diverged(f"The loss at slot {self.slots} is {value}: lower the learning rate.")
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -177,7 +185,7 @@ class Trainer:
             if memory:
                 memory.remember(self.model)
         self.buffer.use(picks.rows)
-        return loss.item()
+        return value
 
     def _per_class(self, labels: Tensor) -> Tensor:
         return torch.bincount(labels, minlength=self.intake.classes or 0).cpu()

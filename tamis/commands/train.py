@@ -146,7 +146,10 @@ def make_trainer(options: Namespace, selector: Selector, table: Table, intake: I
     factory = choose("model", options.model, MODELS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)  # torch's layers draw their first weights from here alone
-        inner = factory(table.input_shape, len(table.classes))
+        try:
+            inner = factory(table.input_shape, len(table.classes))
+        except TypeError as error:
+            raise UsageError(f"{options.model}(shape, classes): {error}.") from None
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
     model = nn.Sequential(Scale(table.mean, table.deviation), inner)

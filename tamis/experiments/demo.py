@@ -23,10 +23,10 @@ class Settings:
     """Everything that the demo is run with, the same for every method."""
 
     clean_ratios: tuple[float, ...] = (0.9, 0.5, 0.8, 0.4)
-    slots_per_row: int = 2
+    slots_per_row: int = 1
     k: int = 32
-    warm_up: int = 200
-    rate: float = 0.1
+    warm_up: int = 100
+    rate: float = 0.3
     ema: float = 0.99
     test_every: int = 50
     seed: int = 0

@@ -1,0 +1,1 @@
+"""Measurements: commands, never tests."""

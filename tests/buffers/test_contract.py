@@ -1,0 +1,179 @@
+"""What every buffer keeps, found by walking the package."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator
+
+from tamis import buffers
+from tamis.buffers import BUFFERS, Buffer
+from tamis.data import Samples
+
+every_buffer = pytest.mark.parametrize("kind", BUFFERS)
+
+
+def seeded(seed: int = 0) -> Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def arrivals(count: int, first: int = 0) -> Samples:
+    """Rows that tell their id in every column, so that a mix-up shows."""
+    ids = torch.arange(first, first + count)
+    return Samples.of(torch.stack([ids, 10 * ids], dim=1).float(), ids % 3, first, ids % 2 == 0)
+
+
+def feed(kind: type, capacity: int, chunks: Sequence[int], seed: int = 0) -> Buffer:
+    buffer, generator, arrived = kind(capacity), seeded(seed), 0
+    for count in chunks:
+        buffer.append(arrivals(count, arrived), generator)
+        arrived += count
+    return buffer
+
+
+def aligned(pool: Samples) -> bool:
+    """Each row's columns tell the same id, and no id is held twice."""
+    ids = pool.ids
+    assert pool.clean is not None
+    return (
+        torch.equal(pool.inputs, torch.stack([ids, 10 * ids], dim=1).float())
+        and torch.equal(pool.labels, ids % 3)
+        and torch.equal(pool.clean, ids % 2 == 0)
+        and len(ids.unique()) == len(ids)
+    )
+
+
+def test_every_buffer_is_listed() -> None:
+    found = {
+        member
+        for module in pkgutil.walk_packages(buffers.__path__, "tamis.buffers.")
+        for name, member in inspect.getmembers(import_module(module.name), inspect.isclass)
+        if member.__module__ == module.name
+        and not name.startswith("_")
+        and "append" in vars(member)
+    }
+    assert found - {Buffer} == set(BUFFERS)
+    assert len(set(BUFFERS)) == len(BUFFERS)
+
+
+@every_buffer
+@given(capacity=st.integers(1, 12), chunks=st.lists(st.integers(0, 20), min_size=1, max_size=8))
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_any_chunking_keeps_the_rows_whole(kind: type, capacity: int, chunks: list[int]) -> None:
+    buffer, generator, arrived = kind(capacity), seeded(), 0
+    for count in chunks:
+        buffer.append(arrivals(count, arrived), generator)
+        arrived += count
+        assert len(buffer) == min(arrived, capacity)
+        if arrived:
+            pool = buffer.pool()
+            assert len(pool) == len(buffer)
+            assert aligned(pool)
+            assert pool.ids.max() < arrived
+            if arrived <= capacity:
+                assert pool.ids.tolist() == list(range(arrived))
+
+
+@every_buffer
+@pytest.mark.parametrize(("capacity", "chunk"), [(1, 1), (1, 10), (5, 6), (5, 100)])
+def test_a_chunk_larger_than_the_buffer(kind: type, capacity: int, chunk: int) -> None:
+    buffer = feed(kind, capacity, [chunk, chunk])
+    assert len(buffer) == len(buffer.pool()) == capacity
+    assert aligned(buffer.pool())
+
+
+@every_buffer
+def test_uses_stay_with_their_rows_and_newcomers_bring_their_own(kind: type) -> None:
+    buffer, generator = kind(20), seeded()
+    buffer.append(arrivals(20), generator)
+    buffer.use(torch.arange(20))
+    buffer.use(torch.arange(0, 20, 2))
+    before = dict(zip(buffer.pool().ids.tolist(), buffer.pool().uses.tolist(), strict=True))
+    newcomers = arrivals(30, first=20)
+    buffer.append(newcomers[slice(15)], generator)
+    buffer.append(replace(newcomers, uses=torch.full((30,), 7))[slice(15, None)], generator)
+    for row_id, uses in zip(buffer.pool().ids.tolist(), buffer.pool().uses.tolist(), strict=True):
+        assert uses == (before[row_id] if row_id < 20 else 0 if row_id < 35 else 7)
+
+
+@every_buffer
+def test_a_row_given_twice_counts_twice(kind: type) -> None:
+    buffer = feed(kind, 5, [4])
+    assert buffer.pool().uses.tolist() == [0, 0, 0, 0]
+    buffer.use(torch.tensor([1, 3, 1]))
+    buffer.use(torch.tensor([1]))
+    buffer.use(torch.tensor([], dtype=torch.long))
+    assert buffer.pool().uses.tolist() == [0, 3, 0, 1]
+
+
+@every_buffer
+def test_the_pool_is_a_view_and_appending_never_copies_what_is_there(kind: type) -> None:
+    buffer, generator = kind(10), seeded()
+    buffer.append(arrivals(3), generator)
+    before = {name: column.data_ptr() for name, column in buffer.pool().columns().items()}
+    for first in range(3, 60, 3):
+        buffer.append(arrivals(3, first), generator)
+        after = {name: column.data_ptr() for name, column in buffer.pool().columns().items()}
+        assert after == before
+
+
+@every_buffer
+def test_what_was_given_may_change_afterwards(kind: type) -> None:
+    given_rows = arrivals(4)
+    buffer = kind(10)
+    buffer.append(given_rows, seeded())
+    given_rows.inputs.zero_()
+    assert aligned(buffer.pool())
+
+
+@every_buffer
+def test_same_seed_same_rows(kind: type) -> None:
+    first, again = (feed(kind, 10, [7, 20, 33], seed=5).pool() for _ in range(2))
+    for name, column in first.columns().items():
+        assert torch.equal(column, again.columns()[name])
+
+
+@every_buffer
+def test_images_are_held_as_they_are(kind: type) -> None:
+    images = torch.rand(6, 3, 4, 4, generator=seeded())
+    buffer = kind(10)
+    buffer.append(Samples.of(images, torch.zeros(6, dtype=torch.long)), seeded())
+    assert torch.equal(buffer.pool().inputs, images)
+    assert buffer.pool().clean is None
+
+
+@every_buffer
+def test_an_empty_buffer_says_so(kind: type) -> None:
+    buffer = kind(3)
+    assert len(buffer) == 0
+    for _ in range(2):
+        with pytest.raises(ValueError, match="buffer is empty: append samples before"):
+            buffer.pool()
+        buffer.append(arrivals(0), seeded())
+
+
+@every_buffer
+@pytest.mark.parametrize("capacity", [0, -1])
+def test_no_room_at_all_is_refused(kind: type, capacity: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 1 row, got capacity={capacity}"):
+        kind(capacity)
+
+
+@every_buffer
+@pytest.mark.parametrize("known_first", [True, False])
+def test_samples_with_and_without_clean_do_not_mix(kind: type, known_first: bool) -> None:
+    known = arrivals(2)
+    unknown = replace(known, clean=None)
+    buffer = kind(10)
+    buffer.append(known if known_first else unknown, seeded())
+    with pytest.raises(ValueError, match="Either all samples of a stream say"):
+        buffer.append(unknown if known_first else known, seeded())
+    assert len(buffer) == 2

@@ -1,0 +1,168 @@
+"""What every selector must do. It walks the package: a new selector is covered by being there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, nn
+
+import tamis
+from tamis import selectors
+from tamis.data import Picks, Samples
+from tamis.local import LocalModel
+from tamis.models import mlp
+from tamis.selectors import SELECTORS, Naive, Oracle, Selector
+
+MAY_READ_CLEAN = {"monitor.py", "selectors/oracle.py", "buffers/store.py", "streams/ledger.py"}
+
+
+def find_selectors() -> list[type[Selector]]:
+    found = []
+    for module in pkgutil.iter_modules(selectors.__path__, "tamis.selectors."):
+        for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            own = kind.__module__ == module.name and hasattr(kind, "select")
+            if own and not getattr(kind, "_is_protocol", False):
+                found.append(kind)
+    return found
+
+
+ALL = find_selectors()
+each = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+
+
+def select(
+    kind: type[Selector], pool: Samples, model: nn.Module, k: int = 16, seed: int = 1
+) -> Picks:
+    return kind().select(pool, LocalModel(model), k, Generator().manual_seed(seed))
+
+
+def test_every_selector_is_listed() -> None:
+    assert set(ALL) == set(SELECTORS)
+
+
+@each
+@pytest.mark.parametrize("k", [1, 16, 299, 1000])
+def test_rows_are_within_the_pool(kind, blobs: Samples, blob_model: nn.Module, k: int) -> None:
+    picks = select(kind, blobs, blob_model, k)
+    assert picks.rows.dtype == torch.long
+    assert 1 <= len(picks) <= min(k, len(blobs))
+    assert (picks.rows >= 0).all()
+    assert (picks.rows < len(blobs)).all()
+
+
+@each
+def test_nothing_is_changed(kind, blobs: Samples, blob_model: nn.Module) -> None:
+    before = {name: column.clone() for name, column in blobs.columns().items()}
+    weights = [weight.clone() for weight in blob_model.parameters()]
+    selector = kind()
+    told = repr(selector)
+    selector.select(blobs, LocalModel(blob_model), 16, Generator().manual_seed(0))
+    assert all(torch.equal(blobs.columns()[name], column) for name, column in before.items())
+    assert all(torch.equal(a, b) for a, b in zip(blob_model.parameters(), weights, strict=True))
+    assert all(weight.grad is None for weight in blob_model.parameters())
+    assert repr(selector) == told
+
+
+@each
+def test_same_seed_same_picks(kind, blobs: Samples, blob_model: nn.Module) -> None:
+    state = torch.random.get_rng_state()
+    first, again = (select(kind, blobs, blob_model).rows for _ in range(2))
+    assert torch.equal(first, again)
+    assert torch.equal(torch.random.get_rng_state(), state), "chance came from torch's global state"
+
+
+@each
+def test_other_seeds_other_picks(kind, blobs: Samples, blob_model: nn.Module) -> None:
+    picks = {tuple(select(kind, blobs, blob_model, 3, seed).rows.tolist()) for seed in range(20)}
+    assert len(picks) > 1
+
+
+@each
+def test_one_row(kind, blob_model: nn.Module) -> None:
+    pool = Samples.of(torch.ones(1, 2), torch.tensor([1]), clean=torch.tensor([True]))
+    assert select(kind, pool, blob_model).rows.tolist() == [0]
+
+
+@each
+def test_duplicates_only(kind, blob_model: nn.Module) -> None:
+    pool = Samples.of(
+        torch.ones(50, 2), torch.ones(50, dtype=torch.long), clean=torch.ones(50, dtype=torch.bool)
+    )
+    assert len(select(kind, pool, blob_model)) >= 1
+
+
+@each
+def test_images_of_two_classes(kind, generator: Generator) -> None:
+    images = torch.rand(40, 1, 6, 6, generator=generator)
+    labels = torch.randint(2, (40,), generator=generator)
+    pool = Samples.of(images, labels, clean=torch.ones(40, dtype=torch.bool))
+    assert 1 <= len(select(kind, pool, mlp((1, 6, 6), 2))) <= 16
+
+
+@each
+def test_it_works_without_knowing_what_is_clean(
+    kind, blobs: Samples, blob_model: nn.Module
+) -> None:
+    blind = replace(blobs, clean=None)
+    if kind is Oracle:
+        with pytest.raises(ValueError, match="simulated"):
+            select(kind, blind, blob_model)
+        return
+    told, untold = (select(kind, pool, blob_model).rows for pool in (blobs, blind))
+    assert torch.equal(told, untold)
+
+
+@each
+def test_it_beats_chance_where_losses_separate(kind, blobs: Samples, blob_model: nn.Module) -> None:
+    rows = torch.cat([select(kind, blobs, blob_model, 32, seed).rows for seed in range(10)])
+    purity = blobs.clean[rows].float().mean()
+    if kind is Naive:
+        assert 0.6 < purity < 0.8
+    else:
+        assert purity > 0.85
+
+
+@each
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_row_that_is_not_finite_is_never_picked(kind, blobs: Samples, bad: float) -> None:
+    inputs = blobs.inputs.clone()
+    inputs[::3, 0] = bad
+    pool = replace(blobs, inputs=inputs)
+    model = mlp((2,), 3)
+    for seed in range(10):
+        rows = select(kind, pool, model, 64, seed).rows
+        assert pool.inputs[rows].isfinite().all()
+
+
+@each
+def test_memory_stays_flat(kind, blobs: Samples, blob_model: nn.Module) -> None:
+    selector, local, generator = kind(), LocalModel(blob_model), Generator().manual_seed(0)
+
+    def play(slots: int) -> int:
+        for _ in range(slots):
+            selector.select(blobs, local, 16, generator)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    warm = play(100)
+    assert play(300) - warm < 20_000  # kilobytes
+
+
+def test_only_oracle_and_monitor_read_clean() -> None:
+    package = Path(tamis.__file__).parent
+    readers = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "clean"
+        and isinstance(node.ctx, ast.Load)
+    }
+    assert readers <= MAY_READ_CLEAN | {"report/demo_page.py", "experiments/demo.py"}

@@ -1,0 +1,100 @@
+"""The monitor: what it writes, and the collapses that it must see."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tamis import Accuracy, CollapseWarning, Monitor, Slot
+
+
+def make_slot(number: int, ids: list[int], labels: list[int]) -> Slot:
+    return Slot(
+        number=number,
+        warm_up=False,
+        seen=900,
+        held=300,
+        skipped=0,
+        ids=torch.tensor(ids),
+        loss=0.5,
+        agreement=0.7,
+        purity=0.75,
+        recall=0.5,
+        coverage=0.25,
+        class_picks=torch.bincount(torch.tensor(labels), minlength=3),
+        class_held=torch.tensor([100, 100, 100]),
+        stayed=0.5,
+        select_seconds=0.001,
+        seconds=0.002,
+    )
+
+
+def healthy(number: int, **changes) -> Slot:
+    ids = [(number * 6 + offset) % 300 for offset in range(6)]
+    return replace(make_slot(number, ids, [0, 0, 1, 1, 2, 2]), **changes)
+
+
+def record_all(monitor: Monitor, slots: Iterable[Slot]) -> None:
+    for slot in slots:
+        monitor.record(slot)
+
+
+def test_one_json_line_a_slot(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "log.jsonl"
+    with Monitor(file, lambda: Accuracy(0.8, 0.9), every=2) as monitor:
+        for number in range(5):
+            monitor.record(healthy(number, loss=None if number == 0 else 0.5))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["slot"] for line in lines] == [0, 1, 2, 3, 4]
+    assert [line["accuracy_ema"] for line in lines] == [None, 0.9, None, 0.9, None]
+    assert lines[0]["loss"] is None
+    assert lines[1] | {"loss": 0.5} == lines[1]
+    assert lines[1]["class_picks"] == [2, 2, 2]
+    assert len(monitor.tested) == 2
+
+
+def test_purity_leaves_the_warm_up_out() -> None:
+    monitor = Monitor()
+    assert monitor.purity is None
+    monitor.record(healthy(0, warm_up=True, purity=0.1))
+    monitor.record(healthy(1, purity=0.6))
+    monitor.record(healthy(2, purity=1.0))
+    assert monitor.purity == pytest.approx(0.8)
+
+
+def test_healthy_picks_are_left_in_peace() -> None:
+    monitor = Monitor(patience=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(100):
+            monitor.record(healthy(number))
+    assert monitor.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"class_picks": torch.tensor([3, 3, 0])}, "class 2 has vanished"),
+        ({"stayed": 1.0}, "no chain has moved"),
+        ({"ids": torch.tensor([1, 2, 1, 2, 1, 2])}, "picks crowd on 2 samples"),
+    ],
+)
+def test_each_collapse_is_told_once(change: dict, text: str) -> None:
+    monitor = Monitor(patience=20)
+    with pytest.warns(CollapseWarning, match=text) as caught:
+        record_all(monitor, (healthy(number, **change) for number in range(60)))
+    assert len(caught) == 1
+    assert len(monitor.warnings) == 1
+
+
+def test_a_rare_class_may_be_missing() -> None:
+    monitor = Monitor(patience=20)
+    rare = {"class_picks": torch.tensor([3, 3, 0]), "class_held": torch.tensor([150, 149, 1])}
+    record_all(monitor, (healthy(number, **rare) for number in range(60)))
+    assert monitor.warnings == []

@@ -1,0 +1,258 @@
+"""The trainer: slots, seeds, odd streams, and what a slot tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tamis import (
+    ITLM,
+    OGRS,
+    BadInput,
+    Diverged,
+    Growing,
+    Intake,
+    Naive,
+    Oracle,
+    Picks,
+    Replay,
+    Reservoir,
+    Samples,
+    Slot,
+    Trainer,
+)
+from tamis.models import logistic, mlp
+from tamis.selectors import SELECTORS, Selector
+from tamis.streams import Constant, Symmetric
+
+
+def make_model(kind=logistic, features: int = 2, classes: int = 3) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return kind((features,), classes)
+
+
+def make_trainer(selector: Selector | None = None, **settings) -> Trainer:
+    model = settings.pop("model", None) or make_model()
+    return Trainer(
+        model,
+        torch.optim.SGD(model.parameters(), 0.5),
+        selector or Naive(),
+        settings.pop("buffer", None) or Growing(1000),
+        settings.pop("k", 8),
+        **settings,
+    )
+
+
+def stream_of(blobs: Samples, rows_per_slot: int = 4) -> Iterator[Samples]:
+    for start in range(0, len(blobs), rows_per_slot):
+        yield blobs[slice(start, start + rows_per_slot)]
+
+
+@pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
+def test_same_seed_same_numbers(kind, blobs: Samples) -> None:
+    def play() -> tuple[list[Slot], dict[str, torch.Tensor]]:
+        trainer = make_trainer(kind(), buffer=Reservoir(50), model=make_model(mlp), window=3)
+        return list(trainer.run(stream_of(blobs))), trainer.model.state_dict()
+
+    (slots, weights), (again, weights_again) = play(), play()
+    assert [slot.loss for slot in slots] == [slot.loss for slot in again]
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip(slots, again, strict=True))
+    assert all(torch.equal(weights[name], weights_again[name]) for name in weights)
+
+
+def test_it_learns_and_the_average_is_measured_beside_it(blobs: Samples) -> None:
+    trainer = make_trainer(Oracle())
+    for _ in trainer.run(stream_of(blobs)):
+        pass
+    accuracy = trainer.accuracy(blobs.inputs[blobs.clean], blobs.labels[blobs.clean])
+    assert accuracy.raw > 0.95
+    assert accuracy.ema > 0.95
+    assert make_trainer(ema=None).accuracy(blobs.inputs, blobs.labels).ema is None
+
+
+def test_a_step_is_torchs_own(blobs: Samples) -> None:
+    trainer, twin = make_trainer(k=10_000), make_model()
+    optimizer = torch.optim.SGD(twin.parameters(), 0.5)
+    trainer.step(blobs)
+    nn.functional.cross_entropy(twin(blobs.inputs), blobs.labels).backward()
+    optimizer.step()
+    for ours, theirs in zip(trainer.model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+class Weighted:
+    """Picks two rows, one of them weighing nothing, with soft targets."""
+
+    def select(self, pool, local, k, generator) -> Picks:
+        return Picks(torch.tensor([0, 1]), torch.tensor([2.0, 0.0]), torch.full((2, 3), 1 / 3))
+
+
+def test_weights_and_soft_targets_reach_the_loss(blobs: Samples) -> None:
+    trainer, twin = make_trainer(Weighted()), make_model()
+    slot = trainer.step(blobs)
+    expected = -twin(blobs.inputs[:1]).log_softmax(dim=1).mean()
+    assert slot.loss == pytest.approx(expected.item())
+
+
+def test_warm_up_is_naive(blobs: Samples) -> None:
+    warm, naive = make_trainer(ITLM(0.1), warm_up=20), make_trainer(Naive())
+    pairs = list(zip(warm.run(stream_of(blobs)), naive.run(stream_of(blobs)), strict=True))
+    assert all(torch.equal(a.ids, b.ids) for a, b in pairs[:20])
+    assert not all(torch.equal(a.ids, b.ids) for a, b in pairs[20:])
+    assert [a.warm_up for a, _ in pairs] == [True] * 20 + [False] * (len(pairs) - 20)
+
+
+def test_a_slot_tells_what_happened(blobs: Samples) -> None:
+    trainer = make_trainer(Oracle(), k=5)
+    slots = list(trainer.run(stream_of(blobs)))
+    picked: set[int] = set()
+    for slot in slots:
+        picked |= set(slot.ids.tolist())
+    last = slots[-1]
+    clean = set(blobs.ids[blobs.clean].tolist())
+    assert (last.number, last.seen, last.held, last.skipped) == (74, 300, 300, 0)
+    assert last.purity == 1
+    assert last.coverage == pytest.approx(len(picked) / 300)
+    assert last.recall == pytest.approx(len(picked & clean) / len(clean))
+    assert last.class_picks.sum() == 5
+    assert last.class_held.tolist() == torch.bincount(blobs.labels).tolist()
+    assert trainer.buffer.pool().uses.sum() == sum(len(slot.ids) for slot in slots)
+
+
+def test_agreement_is_measured_before_learning(blobs: Samples) -> None:
+    trainer = make_trainer(Oracle())
+    slots = list(trainer.run(stream_of(blobs)))
+    assert slots[0].agreement is None  # the first chunk tells how many classes there are
+    late = [slot.agreement for slot in slots[40:]]
+    assert sum(late) / len(late) == pytest.approx(0.7, abs=0.1)  # right about the clean 70%
+
+
+def test_the_pool_bounds_what_a_selector_sees(blobs: Samples) -> None:
+    seen = []
+
+    class Spy(Naive):
+        def select(self, pool, local, k, generator) -> Picks:
+            seen.append(len(pool))
+            return super().select(pool, local, k, generator)
+
+    trainer = make_trainer(Spy(), pool_size=20)
+    slots = list(trainer.run(stream_of(blobs)))
+    assert max(seen) == 20
+    assert len(set(torch.cat([slot.ids for slot in slots]).tolist())) > 100
+
+
+def test_selectors_look_through_the_window(blobs: Samples) -> None:
+    views = {}
+    for window in (1, 4, None):
+        trainer = make_trainer(ITLM(0.5), window=window)
+        views[window] = [slot.ids.tolist() for slot in trainer.run(stream_of(blobs))]
+    assert views[1] != views[4] != views[None]
+
+
+def test_a_slot_may_bring_nothing(blobs: Samples) -> None:
+    trainer = make_trainer()
+    assert trainer.step().loss is None  # nothing came, nothing is held
+    trainer.step(blobs)
+    assert trainer.step().loss is not None
+
+
+def test_the_best_model_is_the_average(blobs: Samples) -> None:
+    trainer = make_trainer(ema=0.9)
+    for _ in trainer.run(stream_of(blobs)):
+        pass
+    best = trainer.best_model()
+    torch.testing.assert_close(best(blobs.inputs), trainer.averaged.logits(blobs.inputs))
+    assert not torch.equal(next(best.parameters()), next(trainer.model.parameters()))
+
+
+@pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
+class TestOddStreams:
+    """Nothing here may raise, whatever the selector."""
+
+    def test_empty(self, kind) -> None:
+        assert list(make_trainer(kind()).run([])) == []
+
+    def test_one_row(self, kind) -> None:
+        one = Samples.of(torch.ones(1, 2), torch.tensor([2]), clean=torch.tensor([True]))
+        (slot,) = make_trainer(kind(), k=64).run([one])
+        assert slot.ids.tolist() == [0]
+
+    def test_one_class(self, kind, blobs: Samples) -> None:
+        one = blobs[blobs.labels == 1]
+        assert all(slot.loss is not None for slot in make_trainer(kind()).run(stream_of(one)))
+
+    def test_duplicates_only(self, kind) -> None:
+        clean = torch.ones(4, dtype=torch.bool)
+        same = Samples.of(torch.ones(4, 2), torch.ones(4, dtype=torch.long), clean=clean)
+        assert all(slot.loss is not None for slot in make_trainer(kind()).run([same] * 20))
+
+
+def test_the_oracle_waits_for_a_clean_row() -> None:
+    wrong = Samples.of(torch.ones(3, 2), torch.tensor([0, 1, 2]), clean=torch.zeros(3).bool())
+    slot = make_trainer(Oracle()).step(wrong)
+    assert (len(slot.ids), slot.loss, slot.purity) == (0, None, None)
+
+
+def test_pairs_of_arrays_are_a_stream(blobs: Samples) -> None:
+    pairs = [(part.inputs.numpy(), part.labels.numpy()) for part in stream_of(blobs)]
+    slots = list(make_trainer().run(pairs))
+    assert slots[-1].seen == 300
+    assert slots[-1].purity is None
+    assert np.isfinite([slot.loss for slot in slots]).all()
+
+
+def test_bad_rows_are_told_or_counted(blobs: Samples) -> None:
+    bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [2.0, 2.0]]), torch.tensor([0, 3, 1]))
+    with pytest.raises(BadInput, match="Row 0: inputs not finite"):
+        make_trainer().step(bad)
+    trainer = make_trainer(intake=Intake(on_bad="skip"))
+    slot = trainer.step(bad)
+    assert (slot.seen, slot.held, slot.skipped) == (3, 1, 2)
+    assert dict(trainer.intake.skipped) == {"inputs not finite": 1, "label not below 3": 1}
+    assert set(slot.ids.tolist()) == {2}
+
+
+def test_a_stream_of_bad_rows_only_changes_nothing() -> None:
+    trainer = make_trainer(intake=Intake(on_bad="skip"))
+    slots = list(trainer.run([(torch.full((2, 2), torch.nan), torch.tensor([0, 1]))] * 3))
+    assert [slot.loss for slot in slots] == [None] * 3
+    assert slots[-1].skipped == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [({"k": 0}, "k=0"), ({"window": None, "ema": None}, "window"), ({"ema": 1.5}, "decay")],
+)
+def test_wrong_settings_get_a_sentence(settings: dict, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make_trainer(**settings)
+
+
+def test_a_run_away_loss_stops_before_it_spoils_the_model(blobs: Samples) -> None:
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), 1e38)
+    trainer = Trainer(model, optimizer, Naive(), Growing(1000))
+    with pytest.raises(Diverged, match="lower the learning rate"):
+        list(trainer.run(stream_of(blobs)))
+
+
+def test_ogrs_trains_better_than_naive_where_rows_recur() -> None:
+    data = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    labels = (data @ weight).argmax(dim=1)
+    test = torch.randn(1000, 8, generator=torch.Generator().manual_seed(2))
+    truth = (test @ weight).argmax(dim=1)
+    accuracy = {}
+    for selector in (Naive(), OGRS()):
+        trainer = make_trainer(selector, model=make_model(mlp, 8, 4), k=32, warm_up=100)
+        stream = Replay(data, labels, Symmetric(4), Constant(0.6), slots=1, rows_per_slot=400)
+        trainer.step(next(iter(stream)))
+        for _ in range(1500):
+            trainer.step()
+        accuracy[type(selector)] = trainer.accuracy(test, truth).raw
+    assert accuracy[OGRS] > accuracy[Naive] + 0.05
