@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,13 +129,14 @@ def idx_data_set(
     folder: Path, url: str, checksums: tuple[str, ...], classes: tuple[str, ...]
 ) -> DataSet:
     """Read the four files of MNIST's format, packed or not; fetch those that are missing."""
-    arrays = []
-    for name, checksum in zip(IDX_FILES, checksums, strict=True):
-        plain, packed = folder / f"{name}-ubyte", folder / f"{name}-ubyte.gz"
-        if not plain.exists() and not packed.exists():
-            download(f"{url}/{packed.name}", packed, checksum, needed=[packed])
-        arrays.append(read_idx(plain if plain.exists() else packed))
-    images, labels, test_images, test_labels = arrays
+    packed = [folder / f"{name}-ubyte.gz" for name in IDX_FILES]
+    missing = [path for path in packed if not path.exists() and not path.with_suffix("").exists()]
+    for path, checksum in zip(packed, checksums, strict=True):
+        if path in missing:
+            download(f"{url}/{path.name}", path, checksum, needed=missing)
+    images, labels, test_images, test_labels = (
+        read_idx(path if path.exists() else path.with_suffix("")) for path in packed
+    )
     return DataSet(
         images.float() / 255, labels.long(), test_images.float() / 255, test_labels.long(), classes
     )
@@ -144,12 +146,13 @@ def read_idx(path: Path) -> Tensor:
     """Read a file of bytes in the IDX format (LeCun's page of MNIST tells the layout)."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise Missing(f"{path} cannot be read ({error}); delete it and try again.") from None
     dimensions = content[3] if len(content) > 3 else 0
     header = 4 + 4 * dimensions
-    shape = np.frombuffer(content[4:header], ">u4").astype(int)
-    if content[:3] != b"\0\0\x08" or len(content) != header + int(np.prod(shape)):
+    whole = content[:3] == b"\0\0\x08" and len(content) >= header
+    shape = np.frombuffer(content[4:header], ">u4").astype(int) if whole else np.zeros(0, int)
+    if not whole or len(content) != header + int(np.prod(shape)):
         raise Missing(f"{path} is no complete IDX file of bytes; delete it and try again.")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy())
 

@@ -25,6 +25,7 @@ def download(url: str, path: Path, md5: str, needed: Sequence[Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         fetch(url, part)
     except OSError as error:
+        part.unlink(missing_ok=True)
         names = ", ".join(file.name for file in needed)
         raise Missing(
             f"Missing {names} in {needed[0].parent}, and {url} cannot be reached ({error}):"

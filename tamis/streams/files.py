@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import csv
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -19,8 +22,8 @@ from torch import Tensor
 from tamis.data import Samples
 from tamis.streams.intake import BadInput, Intake
 
+T = TypeVar("T")
 LOOK_ROWS = 4096
-NO_CLASS = -1
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Chunk:
     `broken` are rows whose fields do not fit the header; they are in no other column.
     """
 
+    columns: list[str]
     numbers: np.ndarray
     labels: list[str]
     names: list[str]
@@ -96,12 +100,14 @@ def open_table(
 ) -> Table:
     """Look through a file once: classes by name, number of rows, mean and deviation of columns."""
     names: set[str] = set()
-    rows, count, total, squares = 0, 0, 0.0, 0.0
+    rows = 0
+    count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
     shape: tuple[int, ...] | None = None
+    columns: list[str] = []
     for chunk in reader_of(path)(path, label, id_column, drop, LOOK_ROWS):
         names.update(name for name in chunk.labels if name)
         rows += len(chunk.rows) + len(chunk.broken)
-        shape = chunk.numbers.shape[1:]
+        shape, columns = chunk.numbers.shape[1:], chunk.columns
         flat = chunk.numbers.astype(np.float64)
         if len(shape) > 1:  # an image has one scale, a row of columns one a column
             flat = flat.reshape(-1, 1)
@@ -112,6 +118,8 @@ def open_table(
         squares = squares + (values**2).sum(axis=0)
     if shape is None or not names:
         raise BadInput(f"{path} holds no labelled row.")
+    if rows > 1 and shape == (len(columns),):
+        refuse_text(path, columns, count)
     number = np.maximum(count, 1)
     mean = total / number
     deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))
@@ -142,7 +150,7 @@ def read_csv(
 ) -> Iterator[Chunk]:
     """Read rows of comma-separated text under a header."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
+        lines = readable(path, csv.reader(file), (UnicodeDecodeError, csv.Error))
         header = next(lines, [])
         columns = choose_columns(path, header, label, id_column, drop)
         at_label = header.index(label)
@@ -153,11 +161,11 @@ def read_csv(
 
         def finish() -> Chunk:
             cells = [[to_number(line[at]) for at in at_columns] for _, line in chunk]
-            numbers = np.array(cells, np.float32).reshape(len(chunk), len(columns))
-            refuse_text(path, columns, numbers)
+            numbers = np.array(cells, float).reshape(len(chunk), len(columns))
             return Chunk(
-                numbers,
-                [line[at_label].strip() for _, line in chunk],
+                columns,
+                narrow(numbers),
+                [to_label(line[at_label]) for _, line in chunk],
                 [str(row) if at_id is None else line[at_id] for row, line in chunk],
                 [row for row, _ in chunk],
                 broken,
@@ -186,19 +194,18 @@ def read_parquet(
     try:
         file = parquet.ParquetFile(path)
     except ArrowInvalid as error:
-        raise BadInput(f"{path} is no Parquet file that can be read: {error}.") from None
+        raise unreadable(path, error) from None
     with file:
         columns = choose_columns(path, file.schema_arrow.names, label, id_column, drop)
         row = 0
-        for batch in file.iter_batches(size):
+        for batch in readable(path, file.iter_batches(size), (ArrowInvalid, OSError)):
             cells = [batch.column(name).to_pylist() for name in columns]
             numbers = np.array([[to_number(cell) for cell in column] for column in cells])
-            numbers = numbers.astype(np.float32).reshape(len(columns), batch.num_rows).T
-            refuse_text(path, columns, numbers)
-            labels = ["" if cell is None else str(cell) for cell in batch.column(label).to_pylist()]
+            numbers = narrow(numbers.reshape(len(columns), batch.num_rows).T)
+            labels = [to_label(cell) for cell in batch.column(label).to_pylist()]
             rows = list(range(row, row + batch.num_rows))
             names = batch.column(id_column).to_pylist() if id_column else rows
-            yield Chunk(numbers, labels, [str(name) for name in names], rows, [])
+            yield Chunk(columns, numbers, labels, [str(name) for name in names], rows, [])
             row += batch.num_rows
 
 
@@ -207,25 +214,30 @@ def read_npz(
 ) -> Iterator[Chunk]:
     """Read arrays of one archive: the labels by name, and the one other array as inputs."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no NPZ file that can be read: {error}.") from None
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, EOFError, TypeError, BadZipFile, zlib.error) as error:
+        raise unreadable(path, error) from None
     columns = choose_columns(path, list(arrays), label, id_column, drop)
     if len(columns) != 1:
         raise BadInput(
             f"{path} holds the arrays {', '.join(columns)}: drop all but the one of inputs."
         )
     inputs, labels = arrays[columns[0]], arrays[label]
-    if len(inputs) != len(labels) or inputs.dtype.kind not in "fiub":
-        raise BadInput(f"{path}: {columns[0]} must be numbers, one row for each of {label}.")
     names = arrays[id_column] if id_column else np.arange(len(labels))
+    if labels.ndim != 1 or not len(inputs) == len(labels) == len(names):
+        raise BadInput(f"{path}: {label} must be a flat array, with one entry for each row.")
+    if inputs.dtype.kind not in "fiub":
+        raise BadInput(f"{path}: {columns[0]} must be numbers.")
     for start in range(0, len(labels), size):
         part = slice(start, start + size)
-        numbers = inputs[part].astype(np.float32)
+        numbers = narrow(inputs[part])
         yield Chunk(
+            columns,
             numbers.reshape(len(numbers), -1) if numbers.ndim == 1 else numbers,
-            [str(value) for value in labels[part].tolist()],
+            [to_label(value) for value in labels[part].tolist()],
             [str(name) for name in names[part].tolist()],
             list(range(start, start + len(numbers))),
             [],
@@ -245,6 +257,31 @@ def choose_columns(
     return columns
 
 
+def unreadable(path: Path, error: Exception) -> BadInput:
+    """Say that a file is not what its ending promises."""
+    kind = {".csv": "CSV", ".parquet": "Parquet", ".npz": "NPZ"}[path.suffix]
+    return BadInput(f"{path} is no {kind} file that can be read: {error}")
+
+
+def readable(path: Path, parts: Iterator[T], errors: tuple[type[Exception], ...]) -> Iterator[T]:
+    """Hand parts of a file on; damage found on the way gets one sentence."""
+    try:
+        yield from parts
+    except errors as error:
+        raise unreadable(path, error) from None
+
+
+def narrow(numbers: np.ndarray) -> np.ndarray:
+    """Make single precision of numbers; one too large becomes infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
+
+
+def to_label(cell: object) -> str:
+    """Write a label as text; a missing one, None or NaN, is empty."""
+    return "" if cell is None or cell != cell else str(cell).strip()
+
+
 def to_number(cell: object) -> float:
     """Read a number; what is none becomes NaN, which the intake refuses row by row."""
     try:
@@ -253,12 +290,10 @@ def to_number(cell: object) -> float:
         return math.nan
 
 
-def refuse_text(path: Path, columns: Sequence[str], numbers: np.ndarray) -> None:
+def refuse_text(path: Path, columns: Sequence[str], count: np.ndarray) -> None:
     """Refuse a column without a single number: it holds text, and no row of it could be used."""
-    if len(numbers) < 2:
-        return
-    for name, column in zip(columns, numbers.T, strict=True):
-        if np.isnan(column).all():
+    for name, numbers in zip(columns, count, strict=True):
+        if not numbers:
             raise BadInput(
                 f"{path}: column {name!r} holds no number; leave it out with --drop {name}."
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -51,13 +52,21 @@ class Intake:
 
     def admit(self, item: Any) -> Samples:
         """Return the good rows of what a stream yielded."""
-        samples, fault = self._read(item)
+        if not isinstance(item, Samples):
+            inputs, labels = pair_of(item)
+            fault = text_fault(inputs, labels)
+            if fault:
+                return self._refuse_text(inputs, labels, fault)
+            item = samples_of(inputs, labels, self.seen)
+        return self._admit_samples(item)
+
+    def _admit_samples(self, samples: Samples) -> Samples:
         self.seen += len(samples)
-        fault = fault or self._chunk_fault(samples)
+        fault = self._chunk_fault(samples)
         if fault:
             self._refuse_rows(samples, fault)
             return samples[slice(0)]
-        samples = self.sift(samples)
+        samples = self.sift(replace(samples, labels=samples.labels.long()))
         if len(samples):
             self._kind = self._kind or (samples.inputs.shape[1:], samples.inputs.dtype)
         return samples
@@ -87,25 +96,13 @@ class Intake:
                     line["row"] = rows[position]
                 out.write(json.dumps(line) + "\n")
 
-    def _read(self, item: Any) -> tuple[Samples, str | None]:
-        """Make samples of a pair, and say what is wrong where it holds text."""
-        if isinstance(item, Samples):
-            return item, None
-        try:
-            inputs, labels = (as_tensor(part) for part in item)
-        except (TypeError, ValueError):
-            raise BadInput(
-                f"A stream yields Samples or pairs of inputs and labels, got {type(item).__name__}."
-            ) from None
-        if labels is None:
-            count = len(item[1])
-            return self._unread(count), "labels are text, not whole class numbers"
-        if inputs is None:
-            return self._unread(len(labels)), "inputs are text, not numbers"
-        return Samples.of(inputs, labels, self.seen), None
-
-    def _unread(self, count: int) -> Samples:
-        return Samples.of(torch.empty(count, 0), torch.full((count,), -1), self.seen)
+    def _refuse_text(self, inputs: np.ndarray, labels: np.ndarray, fault: str) -> Samples:
+        """Text has no place in a tensor, so it goes to the file as it came."""
+        ids = list(range(self.seen, self.seen + len(labels)))
+        self.seen += len(labels)
+        rows = zip(inputs.tolist(), labels.tolist(), strict=False)
+        self.refuse(ids, fault, [{"label": label, "inputs": row} for row, label in rows])
+        return Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 
     def _chunk_fault(self, samples: Samples) -> str | None:
         labels, inputs = samples.labels, samples.inputs
@@ -146,9 +143,38 @@ def name_of(kind: torch.dtype) -> str:
     return str(kind).removeprefix("torch.")
 
 
-def as_tensor(values: Any) -> Tensor | None:
-    """Turn arrays and lists into tensors, and text into None."""
-    if isinstance(values, Tensor):
-        return values
-    array = np.asarray(values)
-    return None if array.dtype.kind in "OUS" else torch.from_numpy(array)
+def pair_of(item: Any) -> tuple[Any, Any]:
+    """Take a pair apart; anything else is a mistake in the program, not in the data."""
+    try:
+        if isinstance(item, tuple | list) and len(item) == 2:
+            inputs, labels = (
+                part if isinstance(part, Tensor) else np.require(part, requirements=["C", "W"])
+                for part in item
+            )
+            if inputs.ndim and labels.ndim:
+                return inputs, labels
+    except ValueError:  # rows of different lengths
+        pass
+    raise BadInput(
+        f"A stream yields Samples or pairs of inputs and labels, got {type(item).__name__}."
+    )
+
+
+def text_fault(inputs: Any, labels: Any) -> str | None:
+    """Say which side of a pair holds text, if one does."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "OUS":
+        return "labels are text, not whole class numbers"
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUS":
+        return "inputs are text, not numbers"
+    return None
+
+
+def samples_of(inputs: Any, labels: Any, first_id: int) -> Samples:
+    """Make samples of two arrays or tensors of the same length."""
+    inputs, labels = (
+        part if isinstance(part, Tensor) else torch.from_numpy(part) for part in (inputs, labels)
+    )
+    try:
+        return Samples.of(inputs, labels, first_id)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"A stream yields inputs and labels of one length: {error}") from None

@@ -115,12 +115,14 @@ class Confusion:
         """Make labels wrong as often as their class is, and as the matrix says."""
         wrong_rate = 1 - self.matrix.diagonal()
         shares = torch.ones_like(wrong_rate) if self.shares is None else self.shares
-        rates = wrong_rate * noise_rate / (shares / shares.sum() @ wrong_rate).clamp_min(1e-12)
-        if (rates > 1 + 1e-6).any():
+        mean = (shares / shares.sum() @ wrong_rate).item()
+        reach = mean / max(wrong_rate.max().item(), 1e-12)
+        if noise_rate > reach + 1e-6:
             raise ValueError(
-                f"This confusion matrix reaches a noise rate of at most"
-                f" {noise_rate / rates.max():.3f}, got {noise_rate:.3f}."
+                f"This confusion matrix reaches a noise rate of at most {reach:.3f},"
+                f" got {noise_rate:.3f}."
             )
+        rates = wrong_rate * noise_rate / max(mean, 1e-12)
         wrong = chance(labels, generator) < rates[labels]
         others = self.matrix.clone().fill_diagonal_(0) + 1e-12
         given = torch.multinomial(others[labels], 1, generator=generator)[:, 0]

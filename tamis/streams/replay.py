@@ -35,14 +35,20 @@ class Replay:
     rows_per_slot: int = 1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not len(self.labels):
+            raise ValueError("There is nothing to replay: the data set has no rows.")
+
     def __len__(self) -> int:
-        return self.slots or -(-len(self.labels) // self.rows_per_slot)
+        if self.slots is not None:
+            return self.slots
+        return -(-len(self.labels) // self.rows_per_slot)
 
     def __iter__(self) -> Iterator[Samples]:
         generator = torch.Generator().manual_seed(self.seed)
         arrived, order = 0, torch.empty(0, dtype=torch.long)
         for slot in range(len(self)):
-            if len(order) < self.rows_per_slot and (self.slots or not arrived):
+            while len(order) < self.rows_per_slot and (self.slots or not arrived + len(order)):
                 order = torch.cat([order, torch.randperm(len(self.labels), generator=generator)])
             rows, order = order[: self.rows_per_slot], order[self.rows_per_slot :]
             inputs, labels, clean = self.noise.spoil(
