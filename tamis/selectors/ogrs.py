@@ -13,10 +13,13 @@ from tamis.data import Picks, Samples, Search
 from tamis.local import LocalModel
 from tamis.selectors.protocol import all_rows, draw, usable
 
-SCALE_ROWS = 256
-"""Rows that the units of a walk are measured on."""
 LEAST_PER_PICK = 4
 """Candidates for each pick, at the least."""
+MEASURED = 256
+"""Rows that units are measured on, at the most."""
+STEEP = 0.9
+"""Quantile of the slopes that a step is measured by. Wrong labels have the steepest slopes, and
+so a high quantile stays where it is while the clean ratio moves; the mean does not."""
 
 
 class Units(NamedTuple):
@@ -36,23 +39,26 @@ class OGRS:
     the rule of the authors' script. docs/methods/ogrs.md gives the reason for every default, and
     every departure from the text.
 
-    `scaled`: step_size, price_step and max_uses count in units of the data (distance over slope,
-    distance times slope, mean uses), so that one setting serves pixels and features alike.
-    `space`: where the walk takes place. `candidates`: random rows of the pool to walk among; None
-    for all. `uses`: what counts as one, every visit of a chain or the final pick. `same_label`:
-    step only on samples with the label that the chain started on. `in_turn`: within a step, each
-    chain sees where those before it have gone. `carry_price`: all chains share one price, else
-    each has its own. `one_by_one`: a chain ends before the next begins. `squared`, `dual_first`:
-    as in eq. 7, and eq. 8 before it.
+    `scaled`: step_size, price_step and max_uses count in units of the data (distance between
+    neighbours over a steep slope, the two multiplied, mean uses), so that one setting serves
+    pixels and features alike. `space`: where the walk takes place. `candidates`: random rows of
+    the pool to walk among, at least 4 a pick; None for all. `starts`: "picks" walks one chain a
+    pick from a random row; "all" walks one from every row, and picks among the rows where some
+    chain ends, each at most once. `uses`: what counts as one, every visit of a chain or the final
+    pick. `same_label`: step only on samples with the label of the one left. `in_turn`: within a
+    step, each chain sees where those before it have gone. `carry_price`: all chains share one
+    price, else each has its own. `one_by_one`: a chain ends before the next begins. `squared`,
+    `dual_first`: as in eq. 7, and eq. 8 before it.
     """
 
-    steps: int = 5
-    step_size: float = 0.8
+    steps: int = 20
+    step_size: float = 4.0
     price_step: float = 0.01
-    max_uses: float = 4.0
+    max_uses: float = 8.0
     scaled: bool = True
     space: Literal["inputs", "features"] = "features"
-    candidates: int | None = 256
+    candidates: int | None = 128
+    starts: Literal["picks", "all"] = "all"
     uses: Literal["visits", "picks"] = "picks"
     same_label: bool = False
     in_turn: bool = True
@@ -72,7 +78,7 @@ class OGRS:
         """Set algorithm 1 as printed; what the paper does not say is from the authors' script."""
         return cls(
             steps, step_size, price_step, max_uses, scaled=False, space="inputs", candidates=None,
-            uses="visits", carry_price=True, one_by_one=True,
+            starts="picks", uses="visits", carry_price=True, one_by_one=True,
         )  # fmt: skip
 
     @classmethod
@@ -82,74 +88,77 @@ class OGRS:
         Its price enters divided by 50; a price that grows 50 times slower is the same.
         """
         return cls(
-            1, 0.1, 0.25 / 50, 0, scaled=False, space="inputs", candidates=None, uses="visits",
-            carry_price=True, one_by_one=True, squared=False, dual_first=False,
+            1, 0.1, 0.25 / 50, 0, scaled=False, space="inputs", candidates=None, starts="picks",
+            uses="visits", carry_price=True, one_by_one=True, squared=False, dual_first=False,
         )  # fmt: skip
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
-        """Pick the rows where k chains stand after the last step."""
-        k, among = min(k, len(pool)), pool
-        shown = all_rows(pool)
+        """Pick rows where chains stand after the last step."""
+        k, among, shown = min(k, len(pool)), pool, all_rows(pool)
         if self.candidates is not None:
             shown = draw(shown, max(self.candidates, LEAST_PER_PICK * k), generator)
             among = pool[shown]
-        points, slope_at = self._geometry(among, local)
-        starts = torch.randint(len(among), (k,), generator=generator).to(points.device)
-        walk = Walk(self, among, points, slope_at, self._units(among, points, slope_at, generator))
-        for group in starts.split(1 if self.one_by_one else k):
+        points, slope_at = self._terrain(among, local)
+        walk = Walk(self, among, points, slope_at)
+        if self.starts == "all":
+            starts = all_rows(among)
+        else:
+            starts = torch.randint(len(among), (k,), generator=generator).to(points.device)
+        for group in starts.split(1 if self.one_by_one else len(starts)):
             walk.go(group)
-        search = Search(
-            torch.zeros_like(pool.uses).index_add_(0, shown, walk.visits),
-            walk.stayed / (k * self.steps),
-            walk.regret / k,
-            walk.highest_price,
-        )
-        return Picks(usable(pool, shown[torch.cat(walk.ends)]), search=search)
+        ends = torch.cat(walk.ends)
+        if self.starts == "all":
+            ends = draw(ends.unique(), k, generator)
+        return Picks(usable(pool, shown[ends]), search=walk.tell(shown, len(pool)))
 
-    def _geometry(
+    def _terrain(
         self, pool: Samples, local: LocalModel
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Where each row lies, and the slope of the local loss at given rows."""
         if self.space == "features":
             points, slopes = local.feature_view(pool.inputs, pool.labels)
             return points, lambda rows: slopes[rows]
-        return pool.inputs.flatten(1), lambda rows: local.input_gradients(
-            pool.inputs[rows], pool.labels[rows]
-        ).flatten(1)
+        points = pool.inputs.flatten(1)
+        if self.candidates is None:  # too many to know beforehand, so as chains come by
+            return points, lambda rows: local.input_gradients(
+                pool.inputs[rows], pool.labels[rows]
+            ).flatten(1)
+        slopes = local.input_gradients(pool.inputs, pool.labels).flatten(1)
+        return points, lambda rows: slopes[rows]
 
-    def _units(
-        self,
-        pool: Samples,
-        points: Tensor,
-        slope_at: Callable[[Tensor], Tensor],
-        generator: Generator,
-    ) -> Units:
-        if not self.scaled:
-            return Units()
-        rows = draw(all_rows(pool), SCALE_ROWS, generator)
-        distance = torch.cdist(points[rows], points[rows]).nanmean().item()
-        slope = slope_at(rows).norm(dim=1).nanmean().item()
-        uses = max(1.0, pool.uses.float().mean().item())
-        if not (distance > 0 and slope > 0):  # one row, duplicates, or a perfect model
-            return Units(uses=uses)
-        return Units(distance / slope, distance * slope, uses)
+
+def spread(rows: int) -> Tensor:
+    """Take at most 256 rows, evenly spread, to measure units on."""
+    return torch.linspace(0, rows - 1, min(rows, MEASURED)).long()
+
+
+def measure(points: Tensor, slopes: Tensor, uses: Tensor) -> Units:
+    """Take the units of a walk from the rows that it is about."""
+    apart = torch.cdist(points, points).fill_diagonal_(torch.inf).nan_to_num(torch.inf, torch.inf)
+    nearest = apart.min(dim=1).values
+    distance = nearest[nearest.isfinite()].mean().item()
+    steepness = slopes.norm(dim=1)
+    slope = steepness[steepness.isfinite()].quantile(STEEP).item() if len(slopes) else 0.0
+    mean_uses = max(1.0, uses.float().mean().item())
+    if not (distance > 0 and slope > 0):  # one row, duplicates alone, or a perfect model
+        return Units(uses=mean_uses)
+    return Units(distance / slope, distance * slope, mean_uses)
 
 
 class Walk:
     """The chains of one slot, and what they leave behind: uses, prices, visits."""
 
     def __init__(
-        self,
-        rule: OGRS,
-        pool: Samples,
-        points: Tensor,
-        slope_at: Callable[[Tensor], Tensor],
-        units: Units,
+        self, rule: OGRS, pool: Samples, points: Tensor, slope_at: Callable[[Tensor], Tensor]
     ) -> None:
         self.rule = rule
         self.points = points
         self.labels = pool.labels
         self.slope_at = slope_at
+        units = Units()
+        if rule.scaled:
+            rows = spread(len(pool)).to(points.device)
+            units = measure(points[rows], slope_at(rows), pool.uses)
         self.alpha = rule.step_size * units.step
         self.gamma = rule.price_step * units.price
         self.norms = points.square().sum(dim=1)
@@ -159,9 +168,13 @@ class Walk:
         self.price = points.new_zeros(1)
         self.visits = torch.zeros_like(pool.uses)
         self.ends: list[Tensor] = []
-        self.stayed = 0
-        self.regret = 0.0
-        self.highest_price = 0.0
+        self.moves = self.stayed = 0
+        self.regret = self.highest_price = 0.0
+        # Among few candidates the cost of every move is known at once, and chains look it up.
+        self.costs = None
+        if rule.candidates is not None:
+            self.costs = self._cost(all_rows(pool), slope_at(all_rows(pool)))
+            self.free_moves = self.costs.argmin(dim=1)
 
     def go(self, at: Tensor) -> None:
         """Walk a group of chains, in step, from these rows to the end."""
@@ -171,17 +184,68 @@ class Walk:
         total_slope = torch.zeros_like(self.points[at])
         for step in range(rule.steps):
             slope = self.slope_at(at)
-            cost = self._cost(at, slope)
             before = at.clone()
-            counted = rule.uses == "visits" or step == rule.steps - 1
-            self._move(cost, at, self.one_use if counted else 0.0)
+            last_of_picks = rule.starts == "picks" and step == rule.steps - 1
+            counted = rule.uses == "visits" or last_of_picks
+            self._move(at, slope, self.one_use if counted else 0.0)
             self.visits.index_add_(0, at, torch.ones_like(at))
             self.stayed += int((before == at).sum())
             total_slope += slope
+        self.moves += rule.steps * len(at)
         # Eq. 9 without its second term: a count of uses has no gradient in the sample.
         self.regret += total_slope.norm(dim=1).sum().item()
         self.highest_price = max(self.highest_price, self.price.max().item())
         self.ends.append(at)
+
+    def tell(self, shown: Tensor, rows: int) -> Search:
+        """Say what the walk did, in rows of the whole pool."""
+        return Search(
+            torch.zeros(rows, dtype=torch.long, device=shown.device).index_add_(
+                0, shown, self.visits
+            ),
+            self.stayed / self.moves,
+            self.regret * self.rule.steps / self.moves,
+            self.highest_price,
+        )
+
+    def _move(self, at: Tensor, slope: Tensor, use: float) -> None:
+        """Move every chain by eq. 7, having raised its price by eq. 8."""
+        rule = self.rule
+        idle = self.gamma * (self.excess.max() + use * len(at)) <= 0 and not self.price.any()
+        if idle and self.costs is not None:
+            at[:] = self.free_moves[at]
+        elif idle or not ((use and rule.in_turn) or rule.carry_price):
+            self._move_at_once(at, slope)
+        else:
+            self._move_in_turn(at, slope, use)
+            return
+        self.excess.index_add_(0, at, torch.full_like(at, use, dtype=self.excess.dtype))
+
+    def _move_at_once(self, at: Tensor, slope: Tensor) -> None:
+        """Move all chains at the same instant: they may crowd onto the same unused sample."""
+        cost = self._cost_from(at, slope)
+        if self.rule.dual_first:
+            self.price = (self.price + self.gamma * self.excess[at]).clamp_min(0)
+        at[:] = (cost + self.price[:, None] * self.excess).argmin(dim=1)
+        if not self.rule.dual_first:
+            self.price = (self.price + self.gamma * self.excess[at]).clamp_min(0)
+
+    def _move_in_turn(self, at: Tensor, slope: Tensor, use: float) -> None:
+        """Move the chains one after another, so that each sees what those before it used."""
+        for chain, cost in enumerate(self._cost_from(at, slope)):
+            own = chain % len(self.price)
+            if self.rule.dual_first:
+                self._raise_price(own, at[chain])
+            at[chain] = (cost + self.price[own] * self.excess).argmin()
+            self.excess[at[chain]] += use
+            if not self.rule.dual_first:
+                self._raise_price(own, at[chain])
+
+    def _raise_price(self, own: int, row: Tensor) -> None:
+        self.price[own] = (self.price[own] + self.gamma * self.excess[row]).clamp_min(0)
+
+    def _cost_from(self, at: Tensor, slope: Tensor) -> Tensor:
+        return self._cost(at, slope) if self.costs is None else self.costs[at]
 
     def _cost(self, at: Tensor, slope: Tensor) -> Tensor:
         """Eq. 7 but for its price, for every chain and row; rows not to be stepped on are inf."""
@@ -196,23 +260,3 @@ class Walk:
         if self.rule.same_label:
             cost = cost.masked_fill(self.labels[at][:, None] != self.labels, torch.inf)
         return cost.nan_to_num(torch.inf, torch.inf)
-
-    def _move(self, cost: Tensor, at: Tensor, use: float) -> None:
-        """Move the chains, in turn where someone pays: moved at once, they crowd on one row."""
-        rise = self.gamma * (self.excess.max() + use * len(at))
-        if rise <= 0 and not self.price.any():
-            at[:] = cost.argmin(dim=1)
-            self.excess.index_add_(0, at, torch.full_like(at, use, dtype=self.excess.dtype))
-            return
-        seen = self.excess if self.rule.in_turn else self.excess.clone()
-        for chain, distance in enumerate(cost):
-            own = chain % len(self.price)
-            if self.rule.dual_first:
-                self._raise_price(own, seen[at[chain]])
-            at[chain] = (distance + self.price[own] * seen).argmin()  # eq. 7
-            self.excess[at[chain]] += use
-            if not self.rule.dual_first:
-                self._raise_price(own, seen[at[chain]])
-
-    def _raise_price(self, own: int, excess: Tensor) -> None:
-        self.price[own] = (self.price[own] + self.gamma * excess).clamp_min(0)  # eq. 8

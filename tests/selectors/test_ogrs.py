@@ -130,17 +130,38 @@ def test_a_released_chain_stays_where_the_slope_is_below_its_bound() -> None:
 def test_chains_in_turn_do_not_crowd() -> None:
     pool, local = make_pool(0, 50), LocalModel(make_model(0))
     same = replace(pool, inputs=torch.zeros_like(pool.inputs))
-    crowd = OGRS(space="inputs", scaled=False, max_uses=0, price_step=1, in_turn=False)
+    crowd = OGRS(
+        space="inputs", starts="picks", scaled=False, max_uses=0, price_step=1, in_turn=False
+    )
     spread = replace(crowd, in_turn=True)
     assert len(set(select(crowd, same, local, 50, 0))) == 1
     assert len(set(select(spread, same, local, 50, 0))) > 40
 
 
+def test_walking_from_everywhere_picks_distinct_ends() -> None:
+    pool, local = make_pool(0, 200), LocalModel(make_model(0))
+    rows = select(OGRS(candidates=None), pool, local, 30, 0)
+    assert len(set(rows)) == len(rows)
+    stops = OGRS(candidates=None, steps=1).select(pool, local, 200, Generator().manual_seed(0))
+    assert set(rows) <= set(stops.rows.tolist())
+
+
+@pytest.mark.parametrize("space", ["inputs", "features"])
+def test_looking_moves_up_is_the_same_as_working_them_out(space: str) -> None:
+    pool, local = make_pool(0), LocalModel(make_model(0))
+    pool = replace(pool, uses=torch.randint(9, (60,), generator=Generator().manual_seed(1)))
+    looked_up = OGRS(candidates=60, space=space, scaled=False, step_size=2.0, max_uses=3)
+    for seed in range(5):
+        rows = looked_up.select(pool, local, 60, Generator().manual_seed(seed)).rows
+        worked_out = replace(looked_up, candidates=None)
+        ends = worked_out.select(pool, local, 60, Generator().manual_seed(seed)).rows
+        assert set(rows.tolist()) == set(ends.tolist())
+
+
 def test_visits_are_counted() -> None:
     pool, local = make_pool(0), LocalModel(make_model(0))
-    search = (
-        OGRS(steps=9, candidates=None).select(pool, local, 20, Generator().manual_seed(0)).search
-    )
+    ogrs = OGRS(steps=9, candidates=None, starts="picks")
+    search = ogrs.select(pool, local, 20, Generator().manual_seed(0)).search
     assert search.visits.sum() == 9 * 20
     assert 0 <= search.stayed <= 1
 
@@ -153,7 +174,7 @@ def test_candidates_bound_where_chains_go() -> None:
 
 def test_the_same_label_is_kept_where_asked() -> None:
     pool, local = make_pool(0), LocalModel(make_model(0))
-    ogrs = OGRS(candidates=None, same_label=True, step_size=3.0)
+    ogrs = OGRS(candidates=None, starts="picks", same_label=True, step_size=30.0)
     rows = ogrs.select(pool, local, 30, Generator().manual_seed(0)).rows
     starts = torch.tensor(starts_of(pool, 30, 0))
     assert torch.equal(pool.labels[rows], pool.labels[starts])
@@ -163,7 +184,7 @@ def test_the_same_label_is_kept_where_asked() -> None:
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_scaled_walks_do_not_care_about_units(factor: float) -> None:
     pool = make_pool(0)
-    ogrs = OGRS(space="inputs", max_uses=1.5, price_step=0.1)
+    ogrs = OGRS(space="inputs", starts="picks", max_uses=1.5, price_step=0.1)
     pool = replace(pool, uses=torch.randint(9, (60,), generator=Generator().manual_seed(1)))
     model, stretched = make_model(0), make_model(0)
     stretched[1].weight.data /= factor
