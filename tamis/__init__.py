@@ -1,5 +1,6 @@
 """tamis: train neural networks online on streams whose labels are partly wrong."""
 
+from tamis.admm import ADMM
 from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
 from tamis.data import Picks, Samples, Search, Slot
 from tamis.local import Average, LocalModel, Window
@@ -11,6 +12,7 @@ from tamis.trainer import Diverged, Trainer
 __version__ = "0.1.0"
 
 __all__ = [
+    "ADMM",
     "ITLM",
     "OGRS",
     "Accuracy",

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import tamis
-from tamis.commands import UsageError, demo, listing, train
+from tamis.commands import UsageError, audit, demo, listing, train
 from tamis.streams import BadInput, Missing
 from tamis.trainer import Diverged
 
-COMMANDS = {"demo": demo, "train": train, "list": listing}
+COMMANDS = {"demo": demo, "train": train, "list": listing, "audit": audit}
 
 
 class Parser(argparse.ArgumentParser):

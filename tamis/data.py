@@ -107,5 +107,6 @@ class Slot:
     class_picks: Tensor
     class_held: Tensor
     stayed: float | None
+    price: float | None
     select_seconds: float
     seconds: float

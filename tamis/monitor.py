@@ -83,6 +83,7 @@ class Line:
                 "coverage": slot.coverage,
                 "class_picks": slot.class_picks.tolist(),
                 "stayed": slot.stayed,
+                "price": slot.price,
                 "select_seconds": round(slot.select_seconds, 6),
                 "seconds": round(slot.seconds, 6),
                 "warnings": list(self.warnings),

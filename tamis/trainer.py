@@ -116,6 +116,7 @@ class Trainer:
             class_picks=self._per_class(held.labels[picks.rows]),
             class_held=self._per_class(held.labels),
             stayed=picks.search.stayed if picks.search else None,
+            price=picks.search.price if picks.search else None,
             select_seconds=select_seconds,
             seconds=perf_counter() - started,
         )

@@ -152,7 +152,7 @@ def test_a_mistake_costs_one_line_and_code_2(
     Path("rows.csv").write_text("a,y\n1,0\n2,1\n3,0\n")
     Path("other.csv").write_text("a,y\n1,0\n2,7\n")
     Path("text.csv").write_text("a,y\nred,0\nblue,1\n")
-    Path("nan.csv").write_text("a,y\nnan,0\n1e999,1\n")
+    Path("nan.csv").write_text("a,b,y\nnan,1,0\n1,1e999,1\n")
     Path("header.csv").write_text("a,y\n")
     Path("empty.csv").write_text("")
     Path("bad.parquet").write_text("nonsense")

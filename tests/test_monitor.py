@@ -30,6 +30,7 @@ def make_slot(number: int, ids: list[int], labels: list[int]) -> Slot:
         class_picks=torch.bincount(torch.tensor(labels), minlength=3),
         class_held=torch.tensor([100, 100, 100]),
         stayed=0.5,
+        price=0.0,
         select_seconds=0.001,
         seconds=0.002,
     )

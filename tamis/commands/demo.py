@@ -39,7 +39,7 @@ def run(options: Namespace) -> int:
     demo = prepare(Settings(seed=options.seed, slots_per_row=options.slots_per_row))
     results = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # the table's last column has them
+        warnings.simplefilter("ignore", CollapseWarning)  # told below the table
         for name in demo.methods:
             with Bar(name, demo.slots, console) as bar:
                 results.append(
@@ -47,6 +47,9 @@ def run(options: Namespace) -> int:
                 )
     page = write_demo(demo, results, options.out)
     console.print(as_table(demo, results))
+    for result in results:
+        for text in result.warnings:
+            console.print(f"Warning: {result.name}: {text}.")
     console.print(f"Page, plots, logs, suspects: {page}")
     return 0
 
@@ -58,7 +61,6 @@ def as_table(demo: Demo, results: list[Result]) -> Table:
     table.add_column("method")
     for name in ("accuracy", "averaged", "purity", "coverage", "ms a slot"):
         table.add_column(name, justify="right")
-    table.add_column("collapse")
     for result in results:
         accuracy = result.tested[-1].accuracy
         table.add_row(
@@ -68,6 +70,5 @@ def as_table(demo: Demo, results: list[Result]) -> Table:
             f"{result.purity:.3f}" if result.purity is not None else "",
             f"{result.coverage:.3f}",
             f"{1000 * result.seconds_per_slot:.1f}",
-            "; ".join(result.warnings),
         )
     return table

@@ -51,7 +51,7 @@ class OGRS:
     `dual_first`: as in eq. 7, and eq. 8 before it.
     """
 
-    steps: int = 20
+    steps: int = 10
     step_size: float = 4.0
     price_step: float = 0.01
     max_uses: float = 8.0

@@ -21,7 +21,8 @@ from tamis.local import LocalModel
 from tamis.models import mlp
 from tamis.selectors import SELECTORS, Naive, Oracle, Selector
 
-MAY_READ_CLEAN = {"monitor.py", "selectors/oracle.py", "buffers/store.py", "streams/ledger.py"}
+MAY_READ_CLEAN = {"monitor.py", "selectors/oracle.py", "streams/ledger.py"}
+MAY_SHOW_CLEAN = ("experiments/", "report/")  # they run simulations, and show how those went
 
 
 def find_selectors() -> list[type[Selector]]:
@@ -165,4 +166,4 @@ def test_only_oracle_and_monitor_read_clean() -> None:
         and node.attr == "clean"
         and isinstance(node.ctx, ast.Load)
     }
-    assert readers <= MAY_READ_CLEAN | {"report/demo_page.py", "experiments/demo.py"}
+    assert {name for name in readers if not name.startswith(MAY_SHOW_CLEAN)} == MAY_READ_CLEAN

@@ -1,0 +1,85 @@
+"""tamis audit."""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tamis.commands.progress import Bar
+from tamis.experiments.audit import Result, as_row, cells, header, key, run_cell
+
+HELP = "Run OGRS in its three settings, and an ablation of its default, beside the baselines."
+EXAMPLES = """examples:
+  tamis audit settings --out docs/audit
+  tamis audit ablation --jobs 2
+
+Parts: settings (the paper's, the released and the default rule), ablation (the default with one
+thing changed), bars (seeds that set nothing), price (100,000 slots). MNIST is read from the data
+folder. Results go to PART.csv line by line; a run that was stopped goes on where it stopped."""
+PARTS = ("settings", "ablation", "bars", "price")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Say what can be set."""
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--out", type=Path, default=Path("runs/audit"), help="folder for CSV files")
+    parser.add_argument("--data-folder", type=Path, help="where MNIST lies (default: TAMIS_DATA)")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default 2)")
+
+
+def run(options: Namespace) -> int:
+    """Run what is not there yet, then print the whole part."""
+    path: Path = options.out / f"{options.part}.csv"
+    done = {tuple(row[:6]) for row in read(path)}
+    missing = [cell for cell in cells(options.part) if key(cell) not in done]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    console = Console()
+    if missing:
+        with (
+            context.Pool(min(options.jobs, len(missing))) as pool,
+            Bar(f"audit {options.part}", len(missing), console) as bar,
+        ):
+            work = partial(run_cell, folder=options.data_folder)
+            for result in pool.imap_unordered(work, missing):
+                append(path, result)
+                bar.advance(result.name)
+    console.print(as_table(options.part, read(path)))
+    console.print(f"Results: {path}")
+    return 0
+
+
+def read(path: Path) -> list[list[str]]:
+    """Read the results that are there."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))[1:]
+
+
+def append(path: Path, result: Result) -> None:
+    """Add one line, under a header if it is the first."""
+    new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        if new:
+            writer.writerow(header())
+        writer.writerow(as_row(result))
+
+
+def as_table(part: str, rows: list[list[str]]) -> Table:
+    """Show the results of a part, in the order in which its cells are listed."""
+    names = header()
+    table = Table(title=f"audit: {part}")
+    for name in names[1:]:
+        table.add_column(name, justify="left" if name in {"name", "data"} else "right")
+    place = {key(cell): number for number, cell in enumerate(cells(part))}
+    for row in sorted(rows, key=lambda row: place.get(tuple(row[:6]), len(place))):
+        table.add_row(*row[1:])
+    return table
