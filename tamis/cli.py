@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import tamis
-from tamis.commands import UsageError, audit, demo, listing, train
+from tamis.commands import UsageError, audit, demo, listing, regret, reproduce, train
 from tamis.streams import BadInput, Missing
 from tamis.trainer import Diverged
 
-COMMANDS = {"demo": demo, "train": train, "list": listing, "audit": audit}
+COMMANDS = {
+    "demo": demo,
+    "train": train,
+    "list": listing,
+    "reproduce": reproduce,
+    "audit": audit,
+    "regret": regret,
+}
 
 
 class Parser(argparse.ArgumentParser):

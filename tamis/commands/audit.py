@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     if missing:
         with (
             context.Pool(min(options.jobs, len(missing))) as pool,
-            Bar(f"audit {options.part}", len(missing), console) as bar,
+            Bar(f"audit {options.part}", len(missing), console, "runs") as bar,
         ):
             work = partial(run_cell, folder=options.data_folder)
             for result in pool.imap_unordered(work, missing):

@@ -13,11 +13,12 @@ LINES = 5
 
 
 class Bar:
-    """Shows how far a number of slots has come."""
+    """Shows how far a number of slots, or of other units, has come."""
 
-    def __init__(self, title: str, total: int, console: Console) -> None:
+    def __init__(self, title: str, total: int, console: Console, unit: str = "slots") -> None:
         self.title = title
         self.total = total
+        self.unit = unit
         self.done = 0
         self._console = console
         self._started = perf_counter()
@@ -40,7 +41,8 @@ class Bar:
             took = perf_counter() - self._started
             left = took / self.done * (self.total - self.done)
             self._console.print(
-                f"{self.title}: {self.done}/{self.total} slots, {left:.0f} s left {note}".rstrip()
+                f"{self.title}: {self.done}/{self.total} {self.unit}, {left:.0f} s left"
+                + (f", {note}" if note else "")
             )
 
     def __enter__(self) -> Self:

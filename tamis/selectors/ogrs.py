@@ -188,13 +188,13 @@ class Walk:
             last_of_picks = rule.starts == "picks" and step == rule.steps - 1
             counted = rule.uses == "visits" or last_of_picks
             self._move(at, slope, self.one_use if counted else 0.0)
+            self.highest_price = max(self.highest_price, self.price.max().item())
             self.visits.index_add_(0, at, torch.ones_like(at))
             self.stayed += int((before == at).sum())
             total_slope += slope
         self.moves += rule.steps * len(at)
         # Eq. 9 without its second term: a count of uses has no gradient in the sample.
         self.regret += total_slope.norm(dim=1).sum().item()
-        self.highest_price = max(self.highest_price, self.price.max().item())
         self.ends.append(at)
 
     def tell(self, shown: Tensor, rows: int) -> Search:
