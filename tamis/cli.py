@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import tamis
-from tamis.commands import UsageError, audit, demo, listing, regret, reproduce, train
+from tamis.commands import UsageError, audit, demo, fairness, listing, regret, reproduce, train
 from tamis.streams import BadInput, Missing
 from tamis.trainer import Diverged
 
@@ -19,6 +19,7 @@ COMMANDS = {
     "reproduce": reproduce,
     "audit": audit,
     "regret": regret,
+    "fairness": fairness,
 }
 
 

@@ -13,7 +13,7 @@ class Samples:
     """Labelled rows, one entry per row in every field.
 
     `clean` says which labels are right. Only a simulation knows it, and only the oracle and the
-    monitor may read it.
+    monitor may read it. `groups` numbers the groups that picks should be fair to, if any.
 
     >>> rows = Samples.of(torch.eye(3), torch.tensor([0, 1, 1]))
     >>> rows[torch.tensor([2, 0])].ids.tolist()
@@ -25,6 +25,7 @@ class Samples:
     ids: Tensor
     uses: Tensor
     clean: Tensor | None = None
+    groups: Tensor | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns().items()}
@@ -34,11 +35,16 @@ class Samples:
 
     @classmethod
     def of(
-        cls, inputs: Tensor, labels: Tensor, first_id: int = 0, clean: Tensor | None = None
+        cls,
+        inputs: Tensor,
+        labels: Tensor,
+        first_id: int = 0,
+        clean: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> Samples:
         """Rows that nobody has used yet, numbered from `first_id`."""
         ids = torch.arange(first_id, first_id + len(labels), device=labels.device)
-        return cls(inputs, labels, ids, torch.zeros_like(ids), clean)
+        return cls(inputs, labels, ids, torch.zeros_like(ids), clean, groups)
 
     def columns(self) -> dict[str, Tensor]:
         """Return the fields that are there, by name."""
@@ -62,13 +68,15 @@ class Search:
 
     `visits` counts the times each row of the pool was stepped on, `stayed` is the share of moves
     that ended where they began, `regret` the mean over chains of the local Lagrangian regret,
-    `price` the highest price (the paper's mu) that any chain came to.
+    `price` the highest price (the paper's mu) that any chain came to, `taxes` the multiplier of
+    each group where shares are constrained.
     """
 
     visits: Tensor
     stayed: float
     regret: float
     price: float
+    taxes: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ class Store:
                 for name, column in given.items()
             }
         if given.keys() != self._columns.keys():
-            raise ValueError("Either all samples of a stream say which labels are clean, or none.")
+            raise ValueError(
+                "Either all samples of a stream have `clean` and `groups`, or none has."
+            )
         for name, column in given.items():
             self._columns[name][rows] = column
 

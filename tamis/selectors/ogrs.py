@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, Search
 from tamis.local import LocalModel
+from tamis.selectors.fairness import draw_fairly
 from tamis.selectors.protocol import all_rows, draw, usable
 
 LEAST_PER_PICK = 4
@@ -49,6 +50,10 @@ class OGRS:
     step, each chain sees where those before it have gone. `carry_price`: all chains share one
     price, else each has its own. `one_by_one`: a chain ends before the next begins. `squared`,
     `dual_first`: as in eq. 7, and eq. 8 before it.
+
+    `fair_within`: keep each group's share of the picks at most this far above its share of the
+    pool, by one more constraint and multiplier a group; None leaves shares alone. Groups are the
+    samples' own, or else their labels.
     """
 
     steps: int = 10
@@ -66,6 +71,7 @@ class OGRS:
     one_by_one: bool = False
     squared: bool = True
     dual_first: bool = True
+    fair_within: float | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.step_size <= 0 or self.price_step < 0:
@@ -106,10 +112,13 @@ class OGRS:
             starts = torch.randint(len(among), (k,), generator=generator).to(points.device)
         for group in starts.split(1 if self.one_by_one else len(starts)):
             walk.go(group)
-        ends = torch.cat(walk.ends)
-        if self.starts == "all":
+        ends, taxes = torch.cat(walk.ends), None
+        if self.fair_within is not None:
+            groups = among.labels if among.groups is None else among.groups
+            ends, taxes = draw_fairly(ends.unique(), groups, self.fair_within, k, generator)
+        elif self.starts == "all":
             ends = draw(ends.unique(), k, generator)
-        return Picks(usable(pool, shown[ends]), search=walk.tell(shown, len(pool)))
+        return Picks(usable(pool, shown[ends]), search=walk.tell(shown, len(pool), taxes))
 
     def _terrain(
         self, pool: Samples, local: LocalModel
@@ -197,7 +206,7 @@ class Walk:
         self.regret += total_slope.norm(dim=1).sum().item()
         self.ends.append(at)
 
-    def tell(self, shown: Tensor, rows: int) -> Search:
+    def tell(self, shown: Tensor, rows: int, taxes: Tensor | None) -> Search:
         """Say what the walk did, in rows of the whole pool."""
         return Search(
             torch.zeros(rows, dtype=torch.long, device=shown.device).index_add_(
@@ -206,6 +215,7 @@ class Walk:
             self.stayed / self.moves,
             self.regret * self.rule.steps / self.moves,
             self.highest_price,
+            taxes,
         )
 
     def _move(self, at: Tensor, slope: Tensor, use: float) -> None:

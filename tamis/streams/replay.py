@@ -34,6 +34,7 @@ class Replay:
     slots: int | None = None
     rows_per_slot: int = 1
     seed: int = 0
+    groups: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not len(self.labels):
@@ -57,7 +58,8 @@ class Replay:
                 1 - self.clean_ratio(self.time(slot)),
                 generator,
             )
-            yield Samples.of(inputs, labels, arrived, clean)
+            groups = None if self.groups is None else self.groups[rows]
+            yield Samples.of(inputs, labels, arrived, clean, groups)
             arrived += len(rows)
 
     def time(self, slot: int) -> float:
