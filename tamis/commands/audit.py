@@ -20,8 +20,9 @@ EXAMPLES = """examples:
   tamis audit ablation --jobs 2
 
 Parts: settings (the paper's, the released and the default rule), ablation (the default with one
-thing changed), bars (seeds that set nothing), price (100,000 slots). MNIST is read from the data
-folder. Results go to PART.csv line by line; a run that was stopped goes on where it stopped."""
+thing changed), bars (seeds that set nothing), price (100,000 slots). MNIST and CIFAR-10 are read
+from the data folder. Results go to PART.csv line by line; a run that was stopped goes on where it
+stopped."""
 PARTS = ("settings", "ablation", "bars", "price")
 
 

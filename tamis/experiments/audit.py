@@ -1,7 +1,7 @@
 """The audit of OGRS: its three settings, an ablation of the default, and its price in the long run.
 
-A cell is one training run; its result is one line of a CSV file. MNIST cells hold 5,000 samples
-from the first slot on, a 2-layer MLP, SGD at 0.1, 500 naive slots first.
+A cell is one training run; its result is one line of a CSV file. MNIST and CIFAR-10 cells hold
+5,000 samples from the first slot on, a 2-layer MLP, SGD at 0.1, 500 naive slots first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tamis.models import logistic, mlp
 from tamis.monitor import Monitor
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
 from tamis.selectors.protocol import draw
-from tamis.streams import Constant, DataSet, Replay, Symmetric, digits, gaussians, mnist
+from tamis.streams import Constant, DataSet, Replay, Symmetric, cifar10, digits, gaussians, mnist
 from tamis.trainer import Trainer
 
 HELD = 5000
@@ -143,7 +143,7 @@ def bars() -> Iterator[Cell]:
         for clean_ratio in (0.9, 0.5, 0.3):
             for name, selector in methods.items():
                 yield Cell("bars", name, selector, "mnist", clean_ratio, seed=seed)
-        for data in ("gaussians", "digits"):
+        for data in ("gaussians", "digits", "cifar10"):
             yield Cell("bars", "OGRS", OGRS(), data, 0.6, 2000, seed=seed)
 
 
@@ -215,7 +215,7 @@ def prepare(cell: Cell, data: DataSet) -> tuple[Trainer, Iterator[Samples]]:
 
 def load(name: str, folder: Path | None) -> DataSet:
     """Load a data set by the name that a cell gives it."""
-    loaders = {"mnist": mnist, "digits": digits, "gaussians": gaussians}
+    loaders = {"mnist": mnist, "cifar10": cifar10, "digits": digits, "gaussians": gaussians}
     return loaders[name.removesuffix(" stream")](folder)
 
 
