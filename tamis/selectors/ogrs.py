@@ -147,7 +147,8 @@ def measure(points: Tensor, slopes: Tensor, uses: Tensor) -> Units:
     nearest = apart.min(dim=1).values
     distance = nearest[nearest.isfinite()].mean().item()
     steepness = slopes.norm(dim=1)
-    slope = steepness[steepness.isfinite()].quantile(STEEP).item() if len(slopes) else 0.0
+    steepness = steepness[steepness.isfinite()]
+    slope = steepness.quantile(STEEP).item() if len(steepness) else 0.0
     mean_uses = max(1.0, uses.float().mean().item())
     if not (distance > 0 and slope > 0):  # one row, duplicates alone, or a perfect model
         return Units(uses=mean_uses)

@@ -26,7 +26,7 @@ MNIST_MD5 = (
     "9fb629c4189551a2d022fa330f9573f3",
     "ec29112dd5afa0611ce80d1b7f02629c",
 )
-FASHION_URL = "https://fashion-mnist.s3.eu-central-1.amazonaws.com"
+FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 FASHION_MD5 = (
     "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "25c81989df183df01b3e8a0aad5dffbe",

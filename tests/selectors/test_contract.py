@@ -144,6 +144,12 @@ def test_a_row_that_is_not_finite_is_never_picked(kind, blobs: Samples, bad: flo
 
 
 @each
+def test_a_pool_without_one_usable_row_gives_no_picks(kind, blobs: Samples) -> None:
+    pool = replace(blobs, inputs=torch.full_like(blobs.inputs, torch.nan))
+    assert len(select(kind, pool, mlp((2,), 3))) == 0
+
+
+@each
 def test_memory_stays_flat(kind, blobs: Samples, blob_model: nn.Module) -> None:
     selector, local, generator = kind(), LocalModel(blob_model), Generator().manual_seed(0)
 
