@@ -7,6 +7,7 @@ import multiprocessing
 from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
+from statistics import mean
 
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,16 @@ Parts: settings (the paper's, the released and the default rule), ablation (the 
 thing changed), bars (seeds that set nothing), price (100,000 slots). MNIST and CIFAR-10 are read
 from the data folder. Results go to PART.csv line by line; a run that was stopped goes on where it
 stopped."""
+SHOWN = {
+    "clean_ratio": "clean",
+    "accuracy": "acc.",
+    "accuracy_ema": "ema",
+    "purity": "purity",
+    "coverage": "cover",
+    "stayed": "stay",
+    "distinct": "dist.",
+    "highest_price": "price",
+}
 PARTS = ("settings", "ablation", "bars", "price")
 
 
@@ -75,12 +86,16 @@ def append(path: Path, result: Result) -> None:
 
 
 def as_table(part: str, rows: list[list[str]]) -> Table:
-    """Show the results of a part, in the order in which its cells are listed."""
-    names = header()
-    table = Table(title=f"audit: {part}")
-    for name in names[1:]:
-        table.add_column(name, justify="left" if name in {"name", "data"} else "right")
+    """Show means over seeds, in the order in which the part lists its cells."""
+    table = Table(title=f"audit: {part}, means over seeds", box=None, padding=(0, 1))
+    for title in ("name", "data", *SHOWN.values()):
+        table.add_column(title, justify="left" if title in {"name", "data"} else "right")
+    columns = header()
+    groups: dict[tuple[str, ...], list[list[str]]] = {}
     place = {key(cell): number for number, cell in enumerate(cells(part))}
     for row in sorted(rows, key=lambda row: place.get(tuple(row[:6]), len(place))):
-        table.add_row(*row[1:])
+        groups.setdefault(tuple(row[1:4]), []).append(row)
+    for (name, data, _), mine in groups.items():
+        numbers = (mean(float(row[columns.index(column)]) for row in mine) for column in SHOWN)
+        table.add_row(name, data, *("" if n != n else f"{n:.3f}" for n in numbers))
     return table
