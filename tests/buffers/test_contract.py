@@ -174,6 +174,6 @@ def test_samples_with_and_without_clean_do_not_mix(kind: type, known_first: bool
     unknown = replace(known, clean=None)
     buffer = kind(10)
     buffer.append(known if known_first else unknown, seeded())
-    with pytest.raises(ValueError, match="Either all samples of a stream say"):
+    with pytest.raises(ValueError, match="Either all samples of a stream have"):
         buffer.append(unknown if known_first else known, seeded())
     assert len(buffer) == 2
