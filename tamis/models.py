@@ -6,12 +6,28 @@ Each is a function of the shape of one input and the number of classes; so is a 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = 256
+
+
+def start(
+    factory: Callable[[tuple[int, ...], int], nn.Module],
+    input_shape: tuple[int, ...],
+    classes: int,
+    seed: int,
+) -> nn.Module:
+    """Build a model whose first weights come from a seed.
+
+    Torch's layers draw them from its global state, which is left as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return factory(input_shape, classes)
 
 
 def logistic(input_shape: tuple[int, ...], classes: int) -> nn.Module:

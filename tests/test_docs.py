@@ -45,6 +45,9 @@ def test_the_table_of_settings() -> None:
 
 
 def test_numbers_of_the_ablation() -> None:
-    for row in read("ablation.csv"):
-        if (row["name"], row["clean_ratio"]) == ("default", "0.5000"):
-            assert f"{float(row['purity']):.3f}, {float(row['accuracy']):.3f}" in PAGE
+    (row,) = (
+        row
+        for row in read("ablation.csv")
+        if (row["name"], row["clean_ratio"]) == ("default", "0.5000")
+    )
+    assert f"{float(row['purity']):.3f}, {float(row['accuracy']):.3f}" in PAGE

@@ -22,7 +22,7 @@ from tamis.checkpoint import save_model
 from tamis.commands import UsageError
 from tamis.commands.progress import Bar
 from tamis.data import Slot
-from tamis.models import MODELS, Scale
+from tamis.models import MODELS, Scale, start
 from tamis.monitor import CollapseWarning, Monitor
 from tamis.selectors import SELECTORS, Oracle, Selector
 from tamis.streams import Intake, OnBad, Table, open_table
@@ -144,12 +144,10 @@ def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
 def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
     """Build model, optimiser, buffer and trainer as asked."""
     factory = choose("model", options.model, MODELS)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed)  # torch's layers draw their first weights from here alone
-        try:
-            inner = factory(table.input_shape, len(table.classes))
-        except TypeError as error:
-            raise UsageError(f"{options.model}(shape, classes): {error}.") from None
+    try:
+        inner = start(factory, table.input_shape, len(table.classes), options.seed)
+    except TypeError as error:
+        raise UsageError(f"{options.model}(shape, classes): {error}.") from None
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
     model = nn.Sequential(Scale(table.mean, table.deviation), inner)

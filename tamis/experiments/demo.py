@@ -10,7 +10,7 @@ import torch
 
 from tamis.buffers import Growing
 from tamis.data import Slot
-from tamis.models import mlp
+from tamis.models import mlp, start
 from tamis.monitor import Line, Monitor
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
 from tamis.streams import DataSet, Ledger, Replay, Steps, Symmetric, digits
@@ -86,9 +86,7 @@ def prepare(settings: Settings) -> Demo:
 def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None]) -> Result:
     """Train one method on the whole stream."""
     settings, data = demo.settings, demo.data
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)  # torch's layers draw their first weights from here alone
-        model = mlp(data.input_shape, len(data.classes))
+    model = start(mlp, data.input_shape, len(data.classes), settings.seed)
     trainer = Trainer(
         model,
         torch.optim.SGD(model.parameters(), settings.rate),

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 from tamis.buffers import Growing
 from tamis.data import Slot
-from tamis.models import mlp
+from tamis.models import mlp, start
 from tamis.monitor import Monitor
 from tamis.selectors import OGRS, Naive, Selector
 from tamis.streams import Constant, Replay, Symmetric, digits
@@ -86,9 +86,7 @@ def run_method(
         rows_per_slot=len(data.labels), seed=seed, groups=small.long(),
     )  # fmt: skip
     held = next(iter(stream))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # torch's layers draw their first weights from here alone
-        model = mlp(data.input_shape, 10)
+    model = start(mlp, data.input_shape, 10, seed)
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), settings.rate), methods(settings)[name],
         Growing(len(data.labels)), settings.k, warm_up=settings.warm_up, seed=seed,

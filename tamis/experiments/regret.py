@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from tamis.buffers import Growing
 from tamis.data import Samples
 from tamis.local import LocalModel
-from tamis.models import logistic, mlp
+from tamis.models import logistic, mlp, start
 from tamis.regret import (
     Constants,
     Exponent,
@@ -164,9 +164,7 @@ def train(case: Case, settings: Settings, seed: int) -> Terrain:
         seed=seed,
     )
     samples = next(iter(stream))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # torch's layers draw their first weights from here alone
-        model = case.model(data.input_shape, len(data.classes))
+    model = start(case.model, data.input_shape, len(data.classes), seed)
     trainer = Trainer(
         model,
         torch.optim.SGD(model.parameters(), settings.rate),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tamis.buffers import Growing
 from tamis.data import Samples, Slot
-from tamis.models import logistic
+from tamis.models import logistic, start
 from tamis.monitor import Accuracy
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
 from tamis.streams import Constant, DataSet, Replay, Symmetric, gaussians
@@ -129,9 +129,7 @@ def run_method(
     settings: Settings, task: Task, selector: Selector, progress: Callable[[], None]
 ) -> Run:
     """Train on rows that are all held from the first slot on."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.model_seed)  # torch's layers draw their first weights from here
-        model = logistic(task.data.input_shape, 2)
+    model = start(logistic, task.data.input_shape, 2, task.model_seed)
     trainer = Trainer(
         model,
         torch.optim.Adam(model.parameters(), settings.rate),

@@ -8,9 +8,6 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import wrap_file
-
 TIMEOUT = 20
 
 
@@ -41,6 +38,11 @@ def download(url: str, path: Path, md5: str, needed: Sequence[Path]) -> None:
 
 def fetch(url: str, path: Path) -> None:
     """Copy what a URL holds into a file, showing progress."""
+    from rich.console import (
+        Console,  # only here, so that `import tamis` needs torch and numpy alone
+    )
+    from rich.progress import wrap_file
+
     with urllib.request.urlopen(url, timeout=TIMEOUT) as response, path.open("wb") as file:  # noqa: S310
         total = int(response.headers.get("Content-Length") or 0)
         with wrap_file(

@@ -74,9 +74,11 @@ def test_a_wide_tolerance_changes_nothing(skewed: Samples) -> None:
 
 def test_classes_are_the_groups_where_there_are_no_others(skewed: Samples) -> None:
     blind = Samples.of(skewed.inputs, skewed.labels)
-    picks = OGRS(fair_within=0.0).select(
+    picks = OGRS(fair_within=0.0, candidates=None).select(
         blind, LocalModel(nn.Linear(4, 2)), 32, Generator().manual_seed(0)
     )
+    counts = torch.bincount(blind.labels[picks.rows], minlength=2)
+    assert (counts <= torch.bincount(blind.labels) / 400 * 32 + 1).all()
     assert len(picks) > 0
 
 
