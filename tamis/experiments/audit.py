@@ -1,7 +1,7 @@
 """The audit of OGRS: its three settings, an ablation of the default, and its price in the long run.
 
 A cell is one training run; its result is one line of a CSV file. MNIST and CIFAR-10 cells hold
-5,000 samples 5,000 samples from the first slot on, a 2-layer MLP, SGD at 0.1; the first 500 slots are naive, or
+5,000 samples from the first slot on, a 2-layer MLP, SGD at 0.1; the first 500 slots are naive, or
 a quarter of them where that is fewer.
 """
 
