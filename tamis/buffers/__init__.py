@@ -2,10 +2,19 @@
 
 from tamis.buffers.balanced import BalancedReservoir
 from tamis.buffers.growing import Growing
+from tamis.buffers.puridiver import PuriDivER
 from tamis.buffers.reservoir import Reservoir
 from tamis.buffers.sliding import Sliding
 from tamis.buffers.store import Buffer
 
-BUFFERS = (Growing, Sliding, Reservoir, BalancedReservoir)
+BUFFERS = (Growing, Sliding, Reservoir, BalancedReservoir, PuriDivER)
 
-__all__ = ["BUFFERS", "BalancedReservoir", "Buffer", "Growing", "Reservoir", "Sliding"]
+__all__ = [
+    "BUFFERS",
+    "BalancedReservoir",
+    "Buffer",
+    "Growing",
+    "PuriDivER",
+    "Reservoir",
+    "Sliding",
+]

@@ -1,0 +1,108 @@
+"""PuriDivER's memory, pure and diverse: Bang et al., CVPR 2022, its score for memory sampling."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import normalize
+
+from tamis.buffers.store import Store
+from tamis.data import Samples
+from tamis.local import LocalModel, last_linear
+
+ROUNDING = 1e-9
+"""Values that differ by no more than this are equal."""
+
+
+class PuriDivER(Store):
+    """Keep classes even; in the largest, let the row go that is least pure and most like others.
+
+    A row of high loss may be labelled wrong; a row like many others of its class teaches little.
+    `local` is the model in training, `LocalModel(model)`; it may be set later, as
+    `buffer.local = trainer.averaged`. Without one a random row of the largest class goes.
+
+    `diversity` is the most that likeness may weigh against loss, the authors' 0.5.
+    """
+
+    def __init__(
+        self, capacity: int, local: LocalModel | None = None, diversity: float = 0.5
+    ) -> None:
+        super().__init__(capacity)
+        if not 0 <= diversity <= 1:
+            raise ValueError(f"Diversity weighs a share in [0, 1], got diversity={diversity}.")
+        self.local = local
+        self.diversity = diversity
+
+    def append(self, samples: Samples, generator: Generator) -> None:
+        """Take all in, then let rows of the largest class go, one by one, until the rest fits."""
+        overflow = self.fill(samples)
+        if not len(overflow):
+            return
+        held = self.pool()
+        labels = torch.cat([held.labels, overflow.labels])
+        score = Score(self.local, samples, self.diversity) if self.local else None
+        gone = torch.zeros_like(labels, dtype=torch.bool)
+        for label, count in surplus(labels.tolist(), len(overflow), generator).items():
+            rows = (labels == label).nonzero()[:, 0]
+            if score:
+                old, new = rows[rows < len(held)], rows[rows >= len(held)] - len(held)
+                order = score.worst(
+                    torch.cat([held.inputs[old], overflow.inputs[new]]), label, count
+                )
+            else:
+                order = torch.randperm(len(rows), generator=generator)[:count]
+            gone[rows[order.to(rows.device)]] = True
+        free, taken = gone[: len(held)].nonzero()[:, 0], (~gone[len(held) :]).nonzero()[:, 0]
+        self.write(free, overflow[taken])
+
+
+class Score:
+    """How much a row is missed: (1 - balance) of its loss plus balance of its likeness."""
+
+    def __init__(self, local: LocalModel, arriving: Samples, diversity: float) -> None:
+        losses = local.losses(arriving.inputs, arriving.labels)
+        loss = losses[losses.isfinite()].mean().item()
+        self.local = local
+        # The paper's alpha_k: a model that knows little of what arrives looks at purity first.
+        self.balance = 0.0 if math.isnan(loss) else diversity / max(1.0, loss)
+        weight = last_linear(local.model)[1].weight.detach()
+        self.relevant = weight > weight.mean(dim=0)
+
+    def worst(self, inputs: Tensor, label: int, count: int) -> Tensor:
+        """Find the rows of a class that go, each the worst of those that its forerunners left."""
+        labels = torch.full((len(inputs),), label, device=inputs.device)
+        losses = self.local.losses(inputs, labels).double()
+        features = self.local.features(inputs)[:, self.relevant[label]].double()
+        known = losses.isfinite() & features.isfinite().all(dim=1)
+        units = normalize(torch.where(known[:, None], features, 0))
+        gone = (~known).nonzero()[:, 0][:count].tolist()  # nothing can be learned from them
+        left = known.clone()
+        while len(gone) < count:
+            likeness = units @ units[left].mean(dim=0)  # mean cosine to all that are left
+            score = (1 - self.balance) * standard(losses, left)
+            score = score + self.balance * standard(likeness, left)
+            gone.append(int(score.masked_fill(~left, -torch.inf).argmax()))
+            left[gone[-1]] = False
+        return torch.tensor(gone)
+
+
+def standard(values: Tensor, left: Tensor) -> Tensor:
+    """Bring values to mean 0 and deviation 1 over the rows that are left; equal ones to 0."""
+    centred = values - values[left].mean()
+    deviation = centred[left].square().mean().sqrt()
+    return centred / deviation if deviation > ROUNDING else torch.zeros_like(values)
+
+
+def surplus(labels: list[int], count: int, generator: Generator) -> Counter[int]:
+    """Say how many rows each class loses, where the largest, or one of them, always loses next."""
+    sizes, lost = Counter(labels), Counter[int]()
+    for _ in range(count):
+        most = max(sizes.values())
+        largest = [label for label, size in sizes.items() if size == most]
+        chosen = largest[int(torch.randint(len(largest), (1,), generator=generator))]
+        sizes[chosen] -= 1
+        lost[chosen] += 1
+    return lost
