@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,6 +17,7 @@ class Samples:
 
     `clean` says which labels are right. Only a simulation knows it, and only the oracle and the
     monitor may read it. `groups` numbers the groups that picks should be fair to, if any.
+    `features` are what the last layer of a model was fed when it last saw each row, if kept.
 
     >>> rows = Samples.of(torch.eye(3), torch.tensor([0, 1, 1]))
     >>> rows[torch.tensor([2, 0])].ids.tolist()
@@ -26,6 +30,7 @@ class Samples:
     uses: Tensor
     clean: Tensor | None = None
     groups: Tensor | None = None
+    features: Tensor | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns().items()}
@@ -48,8 +53,7 @@ class Samples:
 
     def columns(self) -> dict[str, Tensor]:
         """Return the fields that are there, by name."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: column for name, column in named.items() if column is not None}
+        return {name: column for name in COLUMNS if (column := getattr(self, name)) is not None}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -59,34 +63,58 @@ class Samples:
 
     def to(self, device: torch.device) -> Samples:
         """Return the same rows on another device."""
-        return Samples(**{name: column.to(device) for name, column in self.columns().items()})
+        return Samples(**{name: send(column, device) for name, column in self.columns().items()})
+
+
+COLUMNS = tuple(field.name for field in fields(Samples))
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor without waiting for the device."""
+    if tensor.device.type == "cpu" and device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @dataclass(frozen=True)
 class Search:
     """What a search through the pool did, for the monitor and the regret.
 
-    `visits` counts the times each row of the pool was stepped on, `stayed` is the share of moves
-    that ended where they began, `regret` the mean over chains of the local Lagrangian regret,
-    `price` the highest price (the paper's mu) that any chain came to, `taxes` the multiplier of
-    each group where shares are constrained.
+    `visits` counts the times that each of `rows` of the pool was stepped on, and no other row was.
+    Numbers stay on the device until somebody reads them: `stayed` is the share of moves that
+    ended where they began, `regret` the mean over chains of the local Lagrangian regret, `price`
+    the highest price (the paper's mu) that any chain came to, `taxes` the multiplier of each group
+    where shares are constrained.
     """
 
+    rows: Tensor
     visits: Tensor
-    stayed: float
-    regret: float
-    price: float
+    stayed: Tensor
+    regret: Tensor
+    price: Tensor
     taxes: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Picks:
-    """Rows of a pool to train on, with optional weights and soft targets, one entry per pick."""
+    """Rows of a pool to train on, with optional weights and soft targets, one entry per pick.
+
+    A pick of weight 0 is none. A device that would have to be waited for, to know how many there
+    are, marks them so.
+    """
 
     rows: Tensor
     weights: Tensor | None = None
     targets: Tensor | None = None
     search: Search | None = None
+
+    @classmethod
+    def only(cls, rows: Tensor, real: Tensor, search: Search | None = None) -> Picks:
+        """Take those of the rows that are real picks."""
+        if rows.device.type == "cpu":
+            return cls(rows[real], search=search)
+        weights = real * (len(rows) / real.sum().clamp_min(1))
+        return cls(rows, weights, search=search)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,8 +125,10 @@ class Slot:
     """What happened in one time slot, the paper's t.
 
     `seen`, `held` and `skipped` count rows: taken in since the start, in the buffer now, refused
-    since the start. `agreement` is the share of arriving labels that the model predicted before
-    it learned from them. `purity` and `recall` are None where nobody knows which labels are right.
+    since the start. `picked` holds an id for every pick, -1 for a pick of weight 0. `figures` are
+    numbers that stay on the device until one of them is read as an attribute of the slot; then
+    all come over at once. Shares of what is held (`coverage`, `recall`, `class_held`) are counted
+    again in every slot, or less often in a large buffer: once for every 8,192 rows in it.
     """
 
     number: int
@@ -106,15 +136,59 @@ class Slot:
     seen: int
     held: int
     skipped: int
-    ids: Tensor
-    loss: float | None
-    agreement: float | None
-    purity: float | None
-    recall: float | None
-    coverage: float
+    picked: Tensor
     class_picks: Tensor
     class_held: Tensor
-    stayed: float | None
-    price: float | None
+    figures: Mapping[str, Tensor | None]
     select_seconds: float
     seconds: float
+
+    @property
+    def ids(self) -> Tensor:
+        """Return the ids of the picks."""
+        return self.picked[self.picked >= 0].cpu()
+
+    @property
+    def loss(self) -> float | None:
+        """Mean training loss of the picks."""
+        return self._read["loss"]
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of arriving labels that the model predicted before it learned from them."""
+        return self._read["agreement"]
+
+    @property
+    def purity(self) -> float | None:
+        """Clean share of the picks; None where nobody knows which labels are right."""
+        return self._read["purity"]
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the clean rows held that were ever picked; None where nobody knows."""
+        return self._read["recall"]
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the rows held that were ever picked."""
+        return self._read["coverage"]
+
+    @property
+    def stayed(self) -> float | None:
+        """Share of moves of a search that ended where they began."""
+        return self._read["stayed"]
+
+    @property
+    def price(self) -> float | None:
+        """Highest price that a search came to."""
+        return self._read["price"]
+
+    @cached_property
+    def _read(self) -> dict[str, float | None]:
+        there = {name: value for name, value in self.figures.items() if value is not None}
+        numbers = torch.stack([value.float() for value in there.values()]).tolist() if there else []
+        read = dict.fromkeys(self.figures) | dict(zip(there, numbers, strict=True))
+        return {
+            name: None if value is None or math.isnan(value) else value
+            for name, value in read.items()
+        }  # a share of nothing is not a number

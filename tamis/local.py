@@ -9,10 +9,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional
 
 from tamis.losses import Criterion, cross_entropy
 
 State = dict[str, Tensor]
+AS_IT_IS: State = {}
+"""The weights that the model has now: looked through without handing them over."""
 Measure = Callable[[State, Tensor, Tensor], Tensor]
 
 
@@ -32,7 +35,7 @@ class Window:
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the states to average over, oldest first."""
-        return list(self._states) or [state_of(model)]
+        return list(self._states) or [AS_IT_IS]
 
 
 class Average:
@@ -57,22 +60,25 @@ class Average:
             self._state = {name: value.clone() for name, value in newest.items()}
         self.steps += 1
         share = 1 - min(self.decay, (1 + self.steps) / (10 + self.steps))
-        for name, value in self._state.items():
-            if value.is_floating_point():
-                value.lerp_(newest[name], share)
-            else:  # counters, as that of batch norm
-                value.copy_(newest[name])
+        pairs = [(value, newest[name]) for name, value in self._state.items()]
+        real = [pair for pair in pairs if pair[0].is_floating_point()]
+        averages, values = zip(*real, strict=True)
+        torch._foreach_lerp_(averages, values, share)
+        for counter, value in pairs:
+            if not counter.is_floating_point():  # as that of batch norm
+                counter.copy_(value)
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the average as the one state to look through."""
-        return [self._state or state_of(model)]
+        return [self._state or AS_IT_IS]
 
 
 class LocalModel:
     """Losses, probabilities, features and gradients under a window of recent states.
 
     Every answer is the mean over the window (the paper's L_w). The model's mode, gradients and
-    buffers are left as they were found. Rows are passed in chunks to bound memory.
+    buffers are left as they were found. Rows are passed in chunks to bound memory, in `precision`
+    where it is given (torch.bfloat16 on a GPU).
     """
 
     def __init__(
@@ -81,11 +87,17 @@ class LocalModel:
         memory: Window | Average | None = None,
         criterion: Criterion = cross_entropy,
         chunk: int = 4096,
+        precision: torch.dtype | None = None,
     ) -> None:
         self.model = model
         self.memory = memory or Window()
         self.criterion = criterion
         self.chunk = chunk
+        self.precision = precision
+
+    def newest(self) -> LocalModel:
+        """Look through the weights as they are now, for a selector that compares then and now."""
+        return LocalModel(self.model, None, self.criterion, self.chunk, self.precision)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Outputs of the model, (rows, classes)."""
@@ -128,12 +140,29 @@ class LocalModel:
         """Features and their gradients from one pass, for a selector that needs both."""
 
         def both(state: State, x: Tensor, y: Tensor) -> Tensor:
-            features, logits, weight = self._split(state, x)
-            slope = gradient(lambda at: self.criterion(at, y), logits) @ weight
-            return torch.stack([features, slope], dim=1)
+            features, logits = self._split(state, x)
+            weight, _ = self._head(state)
+            return torch.stack([at_least_float(features), self._slope(logits, y) @ weight], dim=1)
 
         features, slopes = self._mean(both, inputs, labels).unbind(dim=1)
         return features, slopes
+
+    def slopes_at(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Gradient of each row's local loss in features that are known: no pass through a model."""
+
+        def slope(state: State, x: Tensor, y: Tensor) -> Tensor:
+            weight, bias = self._head(state)
+            return self._slope(functional.linear(x, weight, bias), y) @ weight
+
+        return self._mean(slope, features, labels)
+
+    def _slope(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Slope of each row's loss in its logits: p - y for the cross entropy."""
+        logits = at_least_float(logits)
+        if self.criterion is cross_entropy and not labels.is_floating_point():
+            minus = logits.new_full((len(labels), 1), -1)
+            return logits.softmax(dim=1).scatter_add(1, labels[:, None], minus)
+        return gradient(lambda at: self.criterion(at, labels), logits)
 
     def _mean(self, measure: Measure, inputs: Tensor, labels: Tensor | None = None) -> Tensor:
         labels = inputs if labels is None else labels
@@ -147,12 +176,23 @@ class LocalModel:
             )
 
     def _call(self, state: State, inputs: Tensor) -> Tensor:
-        output: Tensor = functional_call(self.model, state, (inputs,))
+        with casting(inputs.device, self.precision):
+            output: Tensor = (
+                functional_call(self.model, state, (inputs,)) if state else self.model(inputs)
+            )
         return output
 
-    def _split(self, state: State, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features, logits and weight of the last layer."""
+    def _head(self, state: State) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of the last layer."""
         name, head = last_linear(self.model)
+        if state is AS_IT_IS:
+            return head.weight.detach(), head.bias if head.bias is None else head.bias.detach()
+        prefix = f"{name}." if name else ""
+        return state[f"{prefix}weight"], state.get(f"{prefix}bias")
+
+    def _split(self, state: State, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features, and the logits that the last layer makes of them."""
+        _, head = last_linear(self.model)
         caught: list[tuple[Tensor, Tensor]] = []
         handle = head.register_forward_hook(lambda _, fed, gave: caught.append((fed[0], gave)))
         try:
@@ -161,7 +201,7 @@ class LocalModel:
             handle.remove()
         if not caught or caught[-1][1] is not logits:
             raise TypeError(NO_HEAD.format(type(self.model).__name__))
-        return caught[-1][0], logits, state[f"{name}.weight" if name else "weight"]
+        return caught[-1][0], logits
 
 
 NO_HEAD = "Feature space needs a model that ends in a linear layer, and {} does not."
@@ -179,6 +219,16 @@ def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
     if not heads:
         raise TypeError(NO_HEAD.format(type(model).__name__))
     return heads[-1]
+
+
+def at_least_float(tensor: Tensor) -> Tensor:
+    """Leave lower precision behind, where numbers are to be compared."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def casting(device: torch.device, precision: torch.dtype | None) -> torch.autocast:
+    """Run what follows in lower precision where one is given."""
+    return torch.autocast(device.type, precision, enabled=precision is not None)
 
 
 @contextmanager

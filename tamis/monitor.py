@@ -14,7 +14,7 @@ from typing import NamedTuple, Self, TextIO
 import torch
 from torch import Tensor
 
-from tamis.data import Samples, Slot
+from tamis.data import Picks, Samples, Slot
 
 
 class Accuracy(NamedTuple):
@@ -24,34 +24,40 @@ class Accuracy(NamedTuple):
     ema: float | None = None
 
 
-class Judgement(NamedTuple):
-    """How good picks are, told by `clean` where it is known."""
-
-    purity: float | None
-    recall: float | None
-    coverage: float
-
-
 class CollapseWarning(UserWarning):
     """Selection has narrowed to something that a model should not be trained on."""
 
 
-def judge(held: Samples, picked: Tensor) -> Judgement:
-    """Judge the picked rows of a buffer whose uses already count them.
-
-    Purity is the clean share of the picks; coverage the share of rows ever picked; recall the
-    share of clean rows ever picked.
-    """
-    used = held.uses > 0
-    coverage = mean_or_none(used) or 0.0
+def purity_of(held: Samples, picks: Picks) -> Tensor | None:
+    """Clean share of the picks, on the device, where it is known what is clean."""
     if held.clean is None:
-        return Judgement(None, None, coverage)
-    return Judgement(mean_or_none(held.clean[picked]), mean_or_none(used[held.clean]), coverage)
+        return None
+    clean = held.clean[picks.rows]
+    if picks.weights is None:
+        return clean.float().mean()
+    real = picks.weights > 0
+    return (clean & real).sum() / real.sum()
 
 
-def mean_or_none(values: Tensor) -> float | None:
-    """Mean of what there is, None where there is nothing."""
-    return values.float().mean().item() if len(values) else None
+class Shares(NamedTuple):
+    """What is held and what of it was ever picked, on the device."""
+
+    coverage: Tensor
+    recall: Tensor | None
+    class_held: Tensor
+
+
+def shares_of(held: Samples, classes: int) -> Shares:
+    """Go through all rows held: the share ever picked, that of the clean ones, rows a class."""
+    used = held.uses > 0
+    recall = None if held.clean is None else (used & held.clean).sum() / held.clean.sum()
+    return Shares(used.float().mean(), recall, count_classes(held.labels, classes))
+
+
+def count_classes(labels: Tensor, classes: int, weights: Tensor | None = None) -> Tensor:
+    """Count labels by class; those of weight 0 do not count."""
+    ones = torch.ones_like(labels) if weights is None else (weights > 0).long()
+    return labels.new_zeros(classes).index_add_(0, labels, ones)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Line:
 
     def to_json(self) -> str:
         """Write the line as one JSON object."""
-        slot = self.slot
+        slot, ids = self.slot, self.slot.ids
         return json.dumps(
             {
                 "slot": slot.number,
@@ -72,8 +78,8 @@ class Line:
                 "seen": slot.seen,
                 "held": slot.held,
                 "skipped": slot.skipped,
-                "picks": len(slot.ids),
-                "distinct": len(slot.ids.unique()),
+                "picks": len(ids),
+                "distinct": len(ids.unique()),
                 "loss": slot.loss,
                 "agreement": slot.agreement,
                 "accuracy": self.accuracy and self.accuracy.raw,
@@ -157,7 +163,7 @@ class Monitor:
         self.close()
 
     def _warn(self, slot: Slot) -> tuple[str, ...]:
-        if slot.warm_up or not len(slot.ids):
+        if slot.warm_up or not len(slot.picked):
             return ()
         self._recent.append(slot)
         if len(self._recent) < (self._recent.maxlen or 0):
@@ -172,8 +178,8 @@ class Monitor:
 def collapses(slots: list[Slot]) -> list[str]:
     """Say how the picks of these slots have collapsed, if they have."""
     found = []
-    held = slots[-1].class_held
-    picks = torch.stack([slot.class_picks for slot in slots]).sum(dim=0)
+    held = slots[-1].class_held.cpu()
+    picks = torch.stack([slot.class_picks for slot in slots]).sum(dim=0).cpu()
     expected = picks.sum() * held / held.sum()
     for label in ((picks == 0) & (expected >= 5)).nonzero()[:, 0].tolist():
         found.append(f"class {label} has vanished from the picks")

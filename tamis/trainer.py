@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
-from tamis.data import Picks, Samples, Slot
+from tamis.data import Picks, Samples, Slot, send
 from tamis.local import Average, LocalModel, Window
 from tamis.losses import Criterion, cross_entropy
-from tamis.monitor import Accuracy, judge
+from tamis.monitor import Accuracy, count_classes, purity_of, shares_of
 from tamis.selectors import Naive, Selector
+from tamis.selectors.protocol import Planner, draw_rows
+from tamis.step import Graph, Step
 from tamis.streams import Intake
 
-NOTHING = Picks(torch.empty(0, dtype=torch.long))
 NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
+COUNTED = 8192
+"""Rows held for which shares are counted in every slot; of twice as many, in every other."""
+REFRESHED = 128
+"""Rows whose features are renewed in one pass, at the least: fewer at a time waste the pass."""
+
+
+Augment = Callable[[Tensor, Tensor, int, torch.Generator], tuple[Tensor, Tensor]]
+"""Inputs, targets (class numbers or shares), number of classes and chance to inputs and targets."""
+
+
+class Outcome(NamedTuple):
+    """What picking and learning came to, on the device; what is not known is not a number."""
+
+    picked: Tensor
+    class_picks: Tensor
+    loss: Tensor
+    purity: Tensor
+    stayed: Tensor
+    price: Tensor
 
 
 class Diverged(ArithmeticError):
-    """Training has run away; the model is left as it was before the step that would spoil it."""
+    """Training has run away; the step that would have spoilt the model was not taken."""
 
 
 class Trainer:
@@ -38,6 +58,15 @@ class Trainer:
     `pool_size` bounds the rows that a selector is shown to a random draw from the buffer, so that
     the cost of a slot does not grow with it; None shows all. `predict_first` predicts arriving
     labels before anything is learned from them, which costs a forward pass.
+
+    `augment` changes picked inputs and targets on their way to the optimiser's step: it is called
+    as `augment(inputs, targets, classes, generator)`, as `Mixup` is.
+
+    `refresh` keeps the features of every row in the buffer, and renews those of so many rows a
+    slot, in turn: a selector then needs no pass of its own, at the price of features that are
+    held / refresh slots old at the most. `precision` (torch.bfloat16) runs passes in it; `graphed`
+    plays selection and step back as one CUDA graph. On a GPU no slot waits for the device: numbers
+    come over when they are read, and `Diverged` is raised some slots late.
     """
 
     def __init__(
@@ -52,16 +81,26 @@ class Trainer:
         window: int | None = 1,
         ema: float | None = 0.99,
         pool_size: int | None = None,
+        refresh: int | None = None,
         predict_first: bool = True,
+        augment: Augment | None = None,
         criterion: Criterion = cross_entropy,
         intake: Intake | None = None,
         device: str | torch.device = "cpu",
+        precision: torch.dtype | None = None,
+        graphed: bool = False,
         seed: int = 0,
     ) -> None:
         if k < 1:
             raise ValueError(f"A slot picks at least 1 row, got k={k}.")
         if window is None and ema is None:
             raise ValueError("Selectors look through a window or the average: set one of them.")
+        if graphed and window not in (None, 1):
+            raise ValueError("A graph looks through one state: set window to 1, or None.")
+        if graphed and augment:
+            raise ValueError("A graph cannot draw new chance for `augment`: set one of them.")
+        if refresh is not None and refresh < 1:
+            raise ValueError(f"Features are renewed for at least 1 row a slot, got {refresh}.")
         self.device = torch.device(device)
         self.model = model.to(self.device)
         self.optimizer = optimizer
@@ -69,17 +108,28 @@ class Trainer:
         self.buffer = buffer
         self.k = k
         self.warm_up = warm_up
-        self.criterion = criterion
         self.pool_size = pool_size
+        self.refresh = refresh
         self.predict_first = predict_first
+        self.augment = augment
         self.intake = intake or Intake()
         self.generator = torch.Generator().manual_seed(seed)
         self.average = None if ema is None else Average(ema)
         self.window = None if window is None else Window(window)
-        self.now = LocalModel(model, None, criterion)
-        self.averaged = LocalModel(model, self.average, criterion)
-        self.local = self.averaged if window is None else LocalModel(model, self.window, criterion)
+        self.now, self.averaged, windowed = (
+            LocalModel(model, memory, criterion, precision=precision)
+            for memory in (None, self.average, self.window)
+        )
+        self.local = self.averaged if window is None else windowed
         self.slots = 0
+        self._take_step = Step(model, optimizer, criterion, precision)
+        self._graph = Graph() if graphed else None
+        none, unknown = torch.empty(0, dtype=torch.long), torch.tensor(torch.nan)
+        self._nothing = Outcome(*(part.to(self.device) for part in (none, none, *[unknown] * 4)))
+        self._watched: deque[tuple[int, Tensor, torch.cuda.Event]] = deque()
+        self._shares = shares_of(NO_SAMPLES, 0)
+        self._counted = self._count_next = 0
+        self._renewed = 0
 
     def run(self, stream: Iterable[Any]) -> Iterator[Slot]:
         """Do a slot for every item of the stream: `Samples`, or pairs of inputs and labels."""
@@ -90,36 +140,13 @@ class Trainer:
         """Do one slot: take in what has come, if anything, then train on k picks."""
         started = perf_counter()
         agreement = None if item is None else self._take_in(item)
-        picks, loss = NOTHING, None
-        select_seconds = 0.0
-        if len(self.buffer):
-            selecting = perf_counter()
-            picks = self._pick()
-            select_seconds = perf_counter() - selecting
-            loss = self._learn(picks)
-        warm_up = self.slots < self.warm_up
         held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
-        judged = judge(held, picks.rows)
+        outcome, select_seconds = self._nothing, 0.0
+        if len(held):
+            self._renew(held)
+            outcome, select_seconds = self._pick_and_learn(held)
         self.slots += 1
-        return Slot(
-            number=self.slots - 1,
-            warm_up=warm_up,
-            seen=self.intake.seen,
-            held=len(held),
-            skipped=self.intake.skipped.total(),
-            ids=held.ids[picks.rows],
-            loss=loss,
-            agreement=agreement,
-            purity=judged.purity,
-            recall=judged.recall,
-            coverage=judged.coverage,
-            class_picks=self._per_class(held.labels[picks.rows]),
-            class_held=self._per_class(held.labels),
-            stayed=picks.search.stayed if picks.search else None,
-            price=picks.search.price if picks.search else None,
-            select_seconds=select_seconds,
-            seconds=perf_counter() - started,
-        )
+        return self._tell(held, outcome, agreement, select_seconds, started)
 
     def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
         """Share of labels that the model predicts, and that its average does."""
@@ -138,7 +165,7 @@ class Trainer:
             model.load_state_dict(self.average.states(model)[0], strict=False)
         return model.eval()
 
-    def _take_in(self, item: Any) -> float | None:
+    def _take_in(self, item: Any) -> Tensor | None:
         """Let the good rows in, having predicted their labels first."""
         samples = self.intake.admit(item).to(self.device)
         predicted = None
@@ -150,43 +177,136 @@ class Trainer:
                 return None
             predicted = logits.argmax(dim=1)
         self._hold(samples)
-        return None if predicted is None else (predicted == samples.labels).float().mean().item()
+        return None if predicted is None else (predicted == samples.labels).float().mean()
 
     def _hold(self, samples: Samples) -> None:
-        if len(samples):
-            self.buffer.append(samples, self.generator)
+        if not len(samples):
+            return
+        if self.refresh is not None:
+            samples = replace(samples, features=self.local.features(samples.inputs))
+        self.buffer.append(samples, self.generator)
 
-    def _pick(self) -> Picks:
+    def _renew(self, held: Samples) -> None:
+        """Renew the features of the rows whose turn it is."""
+        if self.refresh is None or held.features is None:
+            return
+        every = -(-REFRESHED // self.refresh)
+        if self.slots % every:
+            return
+        count = min(every * self.refresh, len(held))
+        first = self._renewed % len(held)
+        for rows in (slice(first, first + count), slice(0, max(0, first + count - len(held)))):
+            inputs = held.inputs[rows]
+            if len(inputs):
+                held.features[rows] = self.local.features(inputs).to(held.features.dtype)
+        self._renewed = first + count
+
+    def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
+        """Do it, as a graph where that can be; return also the seconds that picking took."""
+        started = perf_counter()
+        selector: Selector = Naive() if self.slots < self.warm_up else self.selector
+        k = min(self.k, len(held))
+        if self._graph and isinstance(selector, Planner) and self.pool_size is None:
+            chosen = selector
+            chance = chosen.plan(len(held), k, self.generator)
+
+            def play(*chance: Tensor) -> Outcome:
+                return self._learn(held, chosen.choose(held, self.local, k, *chance))
+
+            rates = [group["lr"] for group in self.optimizer.param_groups]
+            sent = [send(part, self.device) for part in chance]
+            planned = perf_counter()
+            outcome = Outcome(*self._graph((selector, len(held), rates), play, *sent))
+        else:
+            picks = self._pick(selector, held, k)
+            planned = perf_counter()
+            outcome = self._learn(held, picks) if len(picks) else self._nothing
+        if outcome is not self._nothing:
+            self._watch(outcome.loss)
+            for memory in (self.window, self.average):
+                if memory:
+                    memory.remember(self.model)
+        return outcome, planned - started
+
+    def _pick(self, selector: Selector, held: Samples, k: int) -> Picks:
         """Pick rows of the buffer to train on."""
-        pool, shown = self.buffer.pool(), None
-        if self.pool_size is not None and self.pool_size < len(pool):
-            order = torch.randperm(len(pool), generator=self.generator)[: self.pool_size]
-            shown = order.to(self.device)
-            pool = pool[shown]
-        selector = Naive() if self.slots < self.warm_up else self.selector
-        picks = selector.select(pool, self.local, min(self.k, len(pool)), self.generator)
-        return picks if shown is None else replace(picks, rows=shown[picks.rows])
+        if self.pool_size is None or self.pool_size >= len(held):
+            return selector.select(held, self.local, k, self.generator)
+        shown = draw_rows(len(held), self.pool_size, self.generator, self.device)
+        pool = held[shown]
+        picks = selector.select(pool, self.local, min(k, len(pool)), self.generator)
+        return replace(picks, rows=shown[picks.rows])
 
-    def _learn(self, picks: Picks) -> float | None:
-        """Do one optimiser step on the picked rows; none where nothing was picked."""
-        if not len(picks):
-            return None
-        picked = self.buffer.pool()[picks.rows]
-        self.model.train()
-        target = picked.labels if picks.targets is None else picks.targets
-        losses = self.criterion(self.model(picked.inputs), target)
-        loss = (losses if picks.weights is None else losses * picks.weights).mean()
-        value = loss.item()
-        if not math.isfinite(value):
-            raise Diverged(f"The loss at slot {self.slots} is {value}: lower the learning rate.")
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        for memory in (self.window, self.average):
-            if memory:
-                memory.remember(self.model)
-        self.buffer.use(picks.rows)
-        return value
+    def _learn(self, held: Samples, picks: Picks) -> Outcome:
+        """Do one optimiser step on the picked rows."""
+        labels, ids = held.labels[picks.rows], held.ids[picks.rows]
+        targets = labels if picks.targets is None else picks.targets
+        inputs = held.inputs[picks.rows]
+        if self.augment:
+            inputs, targets = self.augment(
+                inputs, targets, self.intake.classes or 0, self.generator
+            )
+        loss = self._take_step(inputs, targets, picks.weights)
+        self.buffer.use(picks.rows, picks.weights)
+        if picks.weights is not None:
+            ids = ids.masked_fill(picks.weights == 0, -1)
+        purity, search = purity_of(held, picks), picks.search
+        unknown = self._nothing.loss
+        return Outcome(
+            ids,
+            count_classes(labels, self.intake.classes or 0, picks.weights),
+            loss,
+            unknown if purity is None else purity,
+            search.stayed if search else unknown,
+            search.price if search else unknown,
+        )
 
-    def _per_class(self, labels: Tensor) -> Tensor:
-        return torch.bincount(labels, minlength=self.intake.classes or 0).cpu()
+    def _watch(self, loss: Tensor) -> None:
+        """Raise where a loss is not finite; on a GPU, once it has come over by itself."""
+        if loss.device.type == "cpu":
+            self._judge(self.slots, loss)
+            return
+        event = torch.cuda.Event()
+        here = torch.empty((), pin_memory=True).copy_(loss, non_blocking=True)
+        event.record()
+        self._watched.append((self.slots, here, event))
+        while self._watched and self._watched[0][2].query():
+            slot, here, _ = self._watched.popleft()
+            self._judge(slot, here)
+
+    def _judge(self, slot: int, loss: Tensor) -> None:
+        if not loss.isfinite():
+            raise Diverged(f"The loss at slot {slot} is {loss.item()}: lower the learning rate.")
+
+    def _tell(
+        self,
+        held: Samples,
+        outcome: Outcome,
+        agreement: Tensor | None,
+        select_seconds: float,
+        started: float,
+    ) -> Slot:
+        if self.slots >= self._count_next or len(held) > 2 * self._counted:
+            self._shares, self._counted = shares_of(held, self.intake.classes or 0), len(held)
+            self._count_next = self.slots + max(1, len(held) // COUNTED)
+        return Slot(
+            number=self.slots - 1,
+            warm_up=self.slots <= self.warm_up,
+            seen=self.intake.seen,
+            held=len(held),
+            skipped=self.intake.skipped.total(),
+            picked=outcome.picked,
+            class_picks=outcome.class_picks,
+            class_held=self._shares.class_held,
+            figures={
+                "loss": outcome.loss,
+                "agreement": agreement,
+                "purity": outcome.purity,
+                "recall": self._shares.recall,
+                "coverage": self._shares.coverage,
+                "stayed": outcome.stayed,
+                "price": outcome.price,
+            },
+            select_seconds=select_seconds,
+            seconds=perf_counter() - started,
+        )

@@ -13,6 +13,16 @@ import torch
 
 from tamis import Accuracy, CollapseWarning, Monitor, Slot
 
+FIGURES = {
+    "loss": 0.5,
+    "agreement": 0.75,
+    "purity": 0.75,
+    "recall": 0.5,
+    "coverage": 0.25,
+    "stayed": 0.5,
+    "price": 0.0,
+}
+
 
 def make_slot(number: int, ids: list[int], labels: list[int]) -> Slot:
     return Slot(
@@ -21,16 +31,10 @@ def make_slot(number: int, ids: list[int], labels: list[int]) -> Slot:
         seen=900,
         held=300,
         skipped=0,
-        ids=torch.tensor(ids),
-        loss=0.5,
-        agreement=0.7,
-        purity=0.75,
-        recall=0.5,
-        coverage=0.25,
+        picked=torch.tensor(ids),
         class_picks=torch.bincount(torch.tensor(labels), minlength=3),
         class_held=torch.tensor([100, 100, 100]),
-        stayed=0.5,
-        price=0.0,
+        figures={name: torch.tensor(value) for name, value in FIGURES.items()},
         select_seconds=0.001,
         seconds=0.002,
     )
@@ -38,7 +42,12 @@ def make_slot(number: int, ids: list[int], labels: list[int]) -> Slot:
 
 def healthy(number: int, **changes) -> Slot:
     ids = [(number * 6 + offset) % 300 for offset in range(6)]
-    return replace(make_slot(number, ids, [0, 0, 1, 1, 2, 2]), **changes)
+    slot = make_slot(number, ids, [0, 0, 1, 1, 2, 2])
+    figures = {name: changes.pop(name) for name in FIGURES if name in changes}
+    figures = {
+        name: value if value is None else torch.tensor(value) for name, value in figures.items()
+    }
+    return replace(slot, figures=slot.figures | figures, **changes)
 
 
 def record_all(monitor: Monitor, slots: Iterable[Slot]) -> None:
@@ -83,7 +92,7 @@ def test_healthy_picks_are_left_in_peace() -> None:
     [
         ({"class_picks": torch.tensor([3, 3, 0])}, "class 2 has vanished"),
         ({"stayed": 1.0}, "no chain has moved"),
-        ({"ids": torch.tensor([1, 2, 1, 2, 1, 2])}, "picks crowd on 2 samples"),
+        ({"picked": torch.tensor([1, 2, 1, 2, 1, 2])}, "picks crowd on 2 samples"),
     ],
 )
 def test_each_collapse_is_told_once(change: dict, text: str) -> None:

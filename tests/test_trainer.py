@@ -175,21 +175,25 @@ class TestOddStreams:
     """Nothing here may raise, whatever the selector."""
 
     def test_empty(self, kind) -> None:
-        assert list(make_trainer(kind()).run([])) == []
+        assert list(make_trainer(kind(), window=None).run([])) == []
 
     def test_one_row(self, kind) -> None:
         one = Samples.of(torch.ones(1, 2), torch.tensor([2]), clean=torch.tensor([True]))
-        (slot,) = make_trainer(kind(), k=64).run([one])
+        (slot,) = make_trainer(kind(), k=64, window=None).run([one])
         assert slot.ids.tolist() == [0]
 
     def test_one_class(self, kind, blobs: Samples) -> None:
         one = blobs[blobs.labels == 1]
-        assert all(slot.loss is not None for slot in make_trainer(kind()).run(stream_of(one)))
+        assert all(
+            slot.loss is not None for slot in make_trainer(kind(), window=None).run(stream_of(one))
+        )
 
     def test_duplicates_only(self, kind) -> None:
         clean = torch.ones(4, dtype=torch.bool)
         same = Samples.of(torch.ones(4, 2), torch.ones(4, dtype=torch.long), clean=clean)
-        assert all(slot.loss is not None for slot in make_trainer(kind()).run([same] * 20))
+        assert all(
+            slot.loss is not None for slot in make_trainer(kind(), window=None).run([same] * 20)
+        )
 
 
 def test_the_oracle_waits_for_a_clean_row() -> None:

@@ -21,8 +21,8 @@ class Buffer(Protocol):
         """Show every row held, without copying. The view is good until the next append."""
         ...
 
-    def use(self, rows: Tensor) -> None:
-        """Count one more use of each of these rows."""
+    def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
+        """Count one more use of each of these rows, but for those of weight 0."""
         ...
 
     def __len__(self) -> int: ...
@@ -47,9 +47,10 @@ class Store:
             raise ValueError("The buffer is empty: append samples before you ask for the pool.")
         return Samples(**{name: column[: self.count] for name, column in self._columns.items()})
 
-    def use(self, rows: Tensor) -> None:
+    def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
         """Count one more use of each of these rows; a row given twice counts twice."""
-        self._columns["uses"].index_add_(0, rows, torch.ones_like(rows))
+        ones = torch.ones_like(rows) if weights is None else (weights > 0).long()
+        self._columns["uses"].index_add_(0, rows, ones)
 
     def write(self, rows: Tensor | slice, samples: Samples) -> None:
         """Put samples into these rows."""

@@ -175,7 +175,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     nothing = math.nan if not searched else 0.0
     return Result(
         cell.part, cell.name, cell.data, cell.clean_ratio, cell.seed, cell.slots,
-        accuracy.raw, accuracy.ema or math.nan, monitor.purity or math.nan, slot.coverage,
+        accuracy.raw, accuracy.ema or math.nan, monitor.purity or math.nan, slot.coverage or 0.0,
         nothing + stayed / max(1, searched), nothing + distinct / max(1, searched),
         nothing + highest, 1000 * took / cell.slots,
     )  # fmt: skip

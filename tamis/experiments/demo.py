@@ -108,7 +108,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         name,
         monitor.tested,
         monitor.purity,
-        slot.coverage,
+        slot.coverage or 0.0,
         monitor.seconds / monitor.slots,
         monitor.warnings,
         find_suspects(trainer.averaged, rows),

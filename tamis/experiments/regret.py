@@ -110,16 +110,20 @@ class Recorder(Walk):
         super().__init__(alone, pool, points, lambda rows: slopes[rows])
         self.excess = self.excess.repeat(chains, 1)
         self.chain = torch.arange(chains, device=points.device)
-        self.left: list[Tensor] = []
         self.paid: list[Tensor] = []
 
-    def _move(self, at: Tensor, slope: Tensor, use: float) -> None:
-        self.left.append(at.clone())
+    def record(self, starts: Tensor) -> Tensor:
+        """Walk from these rows, and return the rows of every step, (chains, steps + 1)."""
+        self.price = self.points.new_zeros(len(starts))
+        return self._go_step_by_step(starts.clone())[0].T
+
+    def _move(self, at: Tensor, slope: Tensor, counted: bool) -> None:
         cost = self._cost_from(at, slope)
         if self.rule.dual_first:
             self._pay(at)
         at[:] = (cost + self.price[:, None] * self.excess).argmin(dim=1)
-        self.excess[self.chain, at] += use
+        if counted:
+            self.excess[self.chain, at] += self.one_use
         if not self.rule.dual_first:
             self._pay(at)
         self.paid.append(self.price)
@@ -132,15 +136,14 @@ class Recorder(Walk):
 def record(rule: OGRS, terrain: Terrain, starts: Tensor) -> Chains:
     """Walk a chain from each of these rows, and take down where it went and what it paid."""
     walk = Recorder(rule, terrain, len(starts))
-    walk.go(starts)
-    rows = torch.stack([*walk.left, *walk.ends], dim=1)
+    rows = walk.record(starts)
     uses = walk.excess + rule.max_uses
     constants = Constants.of(terrain.points, terrain.slopes, uses, rule.max_uses)
     return Chains(
         rows,
         terrain.slopes[rows[:, :-1]],
         torch.stack(walk.paid, dim=1),
-        multiplier_bound(constants, walk.alpha, walk.gamma),
+        multiplier_bound(constants, walk.alpha.item(), walk.gamma.item()),
     )
 
 
@@ -201,7 +204,7 @@ def ways_to_walk(
     starts = shown[: settings.chains]
     some = spread(len(terrain.pool))
     units = measure(terrain.points[some], terrain.slopes[some], terrain.pool.uses)
-    alpha = settings.step_size * units.step
+    alpha = settings.step_size * units.step.item()
 
     def paper(steps: int, max_uses: float) -> Chains:
         gamma = steps**-0.25  # as lemma 2 has it; at 256 steps the 0.25 of the authors' script

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Generator
+from torch import Generator, Tensor
 
-from tamis.data import Picks, Samples
+from tamis.data import Picks, Samples, send
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import fit, plan_rows
 
 
 @dataclass(frozen=True)
@@ -17,4 +17,14 @@ class Naive:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random."""
-        return Picks(usable(pool, draw(all_rows(pool), k, generator)))
+        (rows,) = self.plan(len(pool), k, generator)
+        return self.choose(pool, local, k, send(rows, pool.labels.device))
+
+    def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
+        """Draw the picks."""
+        return (plan_rows(rows, k, generator),)
+
+    def choose(self, pool: Samples, local: LocalModel, k: int, *chance: Tensor) -> Picks:
+        """Pick what was drawn."""
+        (rows,) = chance
+        return Picks.only(rows, fit(pool, rows))

@@ -8,16 +8,23 @@ from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Generator, Tensor
+from torch.nn import functional
 
-from tamis.data import Picks, Samples, Search
-from tamis.local import LocalModel
+from tamis.data import Picks, Samples, Search, send
+from tamis.local import LocalModel, at_least_float
+from tamis.projection import nearest, walk_among
 from tamis.selectors.fairness import draw_fairly
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import all_rows, fit, lowest_marked, plan_rows
 
+NO_ROWS = torch.empty(0, dtype=torch.long)
 LEAST_PER_PICK = 4
 """Candidates for each pick, at the least."""
 MEASURED = 256
 """Rows that units are measured on, at the most."""
+IN_TURN = 8
+"""Chains whose costs are worked out at a time where they move in turn: a few rows of K x N."""
+CHUNK = 8192
+"""Rows of the pool looked at a time."""
 STEEP = 0.9
 """Quantile of the slopes that a step is measured by. Wrong labels have the steepest slopes, and
 so a high quantile stays where it is while the clean ratio moves; the mean does not."""
@@ -26,9 +33,9 @@ so a high quantile stays where it is while the clean ratio moves; the mean does 
 class Units(NamedTuple):
     """What a step size, a price and a use are measured in: all 1 for a walk that is not scaled."""
 
-    step: float = 1.0
-    price: float = 1.0
-    uses: float = 1.0
+    step: Tensor
+    price: Tensor
+    uses: Tensor
 
 
 @dataclass(frozen=True)
@@ -100,32 +107,53 @@ class OGRS:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick rows where chains stand after the last step."""
-        k, among, shown = min(k, len(pool)), pool, all_rows(pool)
+        chance = self.plan(len(pool), k, generator)
+        return self.choose(pool, local, k, *(send(part, pool.labels.device) for part in chance))
+
+    def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
+        """Draw the candidates, where chains start, and keys to draw among their ends by."""
+        k, shown, starts = min(k, rows), NO_ROWS, NO_ROWS
         if self.candidates is not None:
-            shown = draw(shown, max(self.candidates, LEAST_PER_PICK * k), generator)
+            shown = plan_rows(rows, max(self.candidates, LEAST_PER_PICK * k), generator)
+            rows = len(shown)
+        if self.starts == "picks":
+            starts = torch.randint(rows, (k,), generator=generator)
+        return shown, starts, torch.rand(rows + 1, generator=generator)
+
+    def choose(self, pool: Samples, local: LocalModel, k: int, *chance: Tensor) -> Picks:
+        """Walk, and pick among the ends."""
+        shown, starts, keys = chance
+        k, among = min(k, len(pool)), pool
+        if self.candidates is None:
+            shown = all_rows(pool)
+        else:
             among = pool[shown]
         points, slope_at = self._terrain(among, local)
         walk = Walk(self, among, points, slope_at)
         if self.starts == "all":
             starts = all_rows(among)
-        else:
-            starts = torch.randint(len(among), (k,), generator=generator).to(points.device)
         for group in starts.split(1 if self.one_by_one else len(starts)):
             walk.go(group)
         ends, taxes = torch.cat(walk.ends), None
         if self.fair_within is not None:
             groups = among.labels if among.groups is None else among.groups
-            ends, taxes = draw_fairly(ends.unique(), groups, self.fair_within, k, generator)
-        elif self.starts == "all":
-            ends = draw(ends.unique(), k, generator)
-        return Picks(usable(pool, shown[ends]), search=walk.tell(shown, len(pool), taxes))
+            ends, taxes = draw_fairly(ends.unique(), groups, self.fair_within, k, keys)
+        real = torch.ones_like(ends, dtype=torch.bool)
+        if self.fair_within is None and self.starts == "all":
+            reached = torch.zeros_like(shown, dtype=torch.bool).index_fill_(0, ends, True)
+            ends, real = lowest_marked(reached, keys[:-1], k)
+        return Picks.only(shown[ends], real & fit(among, ends), walk.tell(shown, taxes))
 
     def _terrain(
         self, pool: Samples, local: LocalModel
     ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Where each row lies, and the slope of the local loss at given rows."""
         if self.space == "features":
-            points, slopes = local.feature_view(pool.inputs, pool.labels)
+            if pool.features is None:
+                points, slopes = local.feature_view(pool.inputs, pool.labels)
+            else:
+                points = at_least_float(pool.features)
+                slopes = local.slopes_at(points, pool.labels)
             return points, lambda rows: slopes[rows]
         points = pool.inputs.flatten(1)
         if self.candidates is None:  # too many to know beforehand, so as chains come by
@@ -136,23 +164,25 @@ class OGRS:
         return points, lambda rows: slopes[rows]
 
 
-def spread(rows: int) -> Tensor:
+def spread(rows: int, device: torch.device | None = None) -> Tensor:
     """Take at most 256 rows, evenly spread, to measure units on."""
-    return torch.linspace(0, rows - 1, min(rows, MEASURED)).long()
+    few = min(rows, MEASURED)
+    return torch.arange(few, device=device) * (rows - 1) // max(1, few - 1)
 
 
 def measure(points: Tensor, slopes: Tensor, uses: Tensor) -> Units:
-    """Take the units of a walk from the rows that it is about."""
+    """Take the units of a walk from the rows that it is about. What is not finite is left out."""
     apart = torch.cdist(points, points).fill_diagonal_(torch.inf).nan_to_num(torch.inf, torch.inf)
     nearest = apart.min(dim=1).values
-    distance = nearest[nearest.isfinite()].mean().item()
+    near = nearest.isfinite()
+    distance = torch.where(near, nearest, 0).sum() / near.sum()
     steepness = slopes.norm(dim=1)
-    steepness = steepness[steepness.isfinite()]
-    slope = steepness.quantile(STEEP).item() if len(steepness) else 0.0
-    mean_uses = max(1.0, uses.float().mean().item())
-    if not (distance > 0 and slope > 0):  # one row, duplicates alone, or a perfect model
-        return Units(uses=mean_uses)
-    return Units(distance / slope, distance * slope, mean_uses)
+    slope = torch.where(steepness.isfinite(), steepness, torch.nan).nanquantile(STEEP)
+    # One row, duplicates alone, or a perfect model leave nothing to measure by.
+    measured = (distance > 0) & (slope > 0)
+    step = torch.where(measured, distance / slope, 1)
+    price = torch.where(measured, distance * slope, 1)
+    return Units(step, price, uses.to(points.dtype).mean().clamp_min(1))
 
 
 class Walk:
@@ -165,9 +195,10 @@ class Walk:
         self.points = points
         self.labels = pool.labels
         self.slope_at = slope_at
-        units = Units()
+        one = points.new_ones(())
+        units = Units(one, one, one)
         if rule.scaled:
-            rows = spread(len(pool)).to(points.device)
+            rows = spread(len(pool), points.device)
             units = measure(points[rows], slope_at(rows), pool.uses)
         self.alpha = rule.step_size * units.step
         self.gamma = rule.price_step * units.price
@@ -176,98 +207,125 @@ class Walk:
         self.excess = pool.uses.to(points.dtype) / units.uses - rule.max_uses
         self.one_use = 1 / units.uses
         self.price = points.new_zeros(1)
-        self.visits = torch.zeros_like(pool.uses)
+        self.highest_price = points.new_zeros(())
+        self.regrets: list[Tensor] = []
+        self.paths: list[Tensor] = []
         self.ends: list[Tensor] = []
-        self.moves = self.stayed = 0
-        self.regret = self.highest_price = 0.0
         # Among few candidates the cost of every move is known at once, and chains look it up.
         self.costs = None
         if rule.candidates is not None:
-            self.costs = self._cost(all_rows(pool), slope_at(all_rows(pool)))
-            self.free_moves = self.costs.argmin(dim=1)
+            rows = all_rows(pool)
+            self.slopes = slope_at(rows)
+            self.costs = self._cost(rows, self.slopes, slice(None))
 
     def go(self, at: Tensor) -> None:
         """Walk a group of chains, in step, from these rows to the end."""
-        rule, at = self.rule, at.clone()
+        rule = self.rule
         if not rule.carry_price:
             self.price = self.points.new_zeros(len(at))
+        free = rule.starts == "all" and rule.uses == "picks" and not rule.carry_price
+        if free and self.costs is not None and rule.dual_first:
+            path, highest = walk_among(self.costs, self.excess, self.gamma, at, rule.steps)
+            self.highest_price = torch.maximum(self.highest_price, highest)
+            walked = path[:-1].T.contiguous()
+            total_slope = functional.embedding_bag(walked, self.slopes, mode="sum")
+        else:
+            path, total_slope = self._go_step_by_step(at.clone())
+        # Eq. 9 without its second term: a count of uses has no gradient in the sample.
+        self.regrets.append(total_slope.norm(dim=1))
+        self.paths.append(path)
+        self.ends.append(path[-1])
+
+    def tell(self, shown: Tensor, taxes: Tensor | None) -> Search:
+        """Say what the walk did, in rows of the whole pool."""
+        path = torch.cat(self.paths, dim=1)
+        stepped_on = path[1:].flatten()
+        visits = torch.zeros_like(shown).index_add_(0, stepped_on, torch.ones_like(stepped_on))
+        stayed = (path[1:] == path[:-1]).to(self.points.dtype).mean()
+        return Search(
+            shown, visits, stayed, torch.cat(self.regrets).mean(), self.highest_price, taxes
+        )
+
+    def _go_step_by_step(self, at: Tensor) -> tuple[Tensor, Tensor]:
+        rule, path = self.rule, [at.clone()]
         total_slope = torch.zeros_like(self.points[at])
         for step in range(rule.steps):
             slope = self.slope_at(at)
-            before = at.clone()
             last_of_picks = rule.starts == "picks" and step == rule.steps - 1
-            counted = rule.uses == "visits" or last_of_picks
-            self._move(at, slope, self.one_use if counted else 0.0)
-            self.highest_price = max(self.highest_price, self.price.max().item())
-            self.visits.index_add_(0, at, torch.ones_like(at))
-            self.stayed += int((before == at).sum())
+            self._move(at, slope, rule.uses == "visits" or last_of_picks)
+            self.highest_price = torch.maximum(self.highest_price, self.price.max())
+            path.append(at.clone())
             total_slope += slope
-        self.moves += rule.steps * len(at)
-        # Eq. 9 without its second term: a count of uses has no gradient in the sample.
-        self.regret += total_slope.norm(dim=1).sum().item()
-        self.ends.append(at)
+        return torch.stack(path), total_slope
 
-    def tell(self, shown: Tensor, rows: int, taxes: Tensor | None) -> Search:
-        """Say what the walk did, in rows of the whole pool."""
-        return Search(
-            torch.zeros(rows, dtype=torch.long, device=shown.device).index_add_(
-                0, shown, self.visits
-            ),
-            self.stayed / self.moves,
-            self.regret * self.rule.steps / self.moves,
-            self.highest_price,
-            taxes,
-        )
-
-    def _move(self, at: Tensor, slope: Tensor, use: float) -> None:
+    def _move(self, at: Tensor, slope: Tensor, counted: bool) -> None:
         """Move every chain by eq. 7, having raised its price by eq. 8."""
         rule = self.rule
-        idle = self.gamma * (self.excess.max() + use * len(at)) <= 0 and not self.price.any()
-        if idle and self.costs is not None:
-            at[:] = self.free_moves[at]
-        elif idle or not ((use and rule.in_turn) or rule.carry_price):
-            self._move_at_once(at, slope)
-        else:
-            self._move_in_turn(at, slope, use)
-            return
-        self.excess.index_add_(0, at, torch.full_like(at, use, dtype=self.excess.dtype))
+        if (counted and rule.in_turn) or rule.carry_price:
+            use = self.one_use if counted else 0 * self.one_use
+            idle = self.gamma * (self.excess.max() + use * len(at)) <= 0 and not self.price.any()
+            if not idle:
+                self._move_in_turn(at, slope, use)
+                return
+        self._move_at_once(at, slope)
+        if counted:
+            self.excess.index_add_(0, at, self.one_use.expand(len(at)))
 
     def _move_at_once(self, at: Tensor, slope: Tensor) -> None:
         """Move all chains at the same instant: they may crowd onto the same unused sample."""
-        cost = self._cost_from(at, slope)
         if self.rule.dual_first:
             self.price = (self.price + self.gamma * self.excess[at]).clamp_min(0)
-        at[:] = (cost + self.price[:, None] * self.excess).argmin(dim=1)
+        at[:] = self._best(at, slope)
         if not self.rule.dual_first:
             self.price = (self.price + self.gamma * self.excess[at]).clamp_min(0)
 
-    def _move_in_turn(self, at: Tensor, slope: Tensor, use: float) -> None:
+    def _move_in_turn(self, at: Tensor, slope: Tensor, use: Tensor) -> None:
         """Move the chains one after another, so that each sees what those before it used."""
-        for chain, cost in enumerate(self._cost_from(at, slope)):
-            own = chain % len(self.price)
-            if self.rule.dual_first:
-                self._raise_price(own, at[chain])
-            at[chain] = (cost + self.price[own] * self.excess).argmin()
-            self.excess[at[chain]] += use
-            if not self.rule.dual_first:
-                self._raise_price(own, at[chain])
+        for first in range(0, len(at), IN_TURN):
+            block = slice(first, first + IN_TURN)
+            for chain, cost in enumerate(self._cost_from(at[block], slope[block]), first):
+                own = chain % len(self.price)
+                if self.rule.dual_first:
+                    self._raise_price(own, at[chain])
+                at[chain] = (cost + self.price[own] * self.excess).argmin()
+                self.excess[at[chain]] += use
+                if not self.rule.dual_first:
+                    self._raise_price(own, at[chain])
 
     def _raise_price(self, own: int, row: Tensor) -> None:
         self.price[own] = (self.price[own] + self.gamma * self.excess[row]).clamp_min(0)
 
-    def _cost_from(self, at: Tensor, slope: Tensor) -> Tensor:
-        return self._cost(at, slope) if self.costs is None else self.costs[at]
+    def _best(self, at: Tensor, slope: Tensor) -> Tensor:
+        """Row of lowest cost and price for every chain."""
+        if self.costs is not None:
+            return (self.costs[at] + self.price[:, None] * self.excess).argmin(dim=1)
+        if self.rule.squared and not self.rule.same_label:
+            goals = self.points[at] - self.alpha * slope
+            tax = 2 * self.alpha * self.price
+            return nearest(goals, self.points, self.norms, tax, self.excess)
+        lowest = self.points.new_full((len(at),), torch.inf)
+        best = torch.zeros_like(at)
+        for first in range(0, len(self.points), CHUNK):
+            rows = slice(first, first + CHUNK)
+            cost = self._cost(at, slope, rows) + self.price[:, None] * self.excess[rows]
+            low, where = cost.min(dim=1)
+            best = torch.where(low < lowest, where + first, best)
+            lowest = torch.minimum(low, lowest)
+        return best
 
-    def _cost(self, at: Tensor, slope: Tensor) -> Tensor:
-        """Eq. 7 but for its price, for every chain and row; rows not to be stepped on are inf."""
-        here = self.points[at]
+    def _cost_from(self, at: Tensor, slope: Tensor) -> Tensor:
+        return self._cost(at, slope, slice(None)) if self.costs is None else self.costs[at]
+
+    def _cost(self, at: Tensor, slope: Tensor, rows: slice) -> Tensor:
+        """Eq. 7 but for its price, for chains and rows; rows not to be stepped on are inf."""
+        here, points = self.points[at], self.points[rows]
         if self.rule.squared:
             # The square completed, and the part that is the same for every row left out.
             goal = here - self.alpha * slope
-            cost = (self.norms - 2 * goal @ self.points.T) / (2 * self.alpha)
+            cost = (self.norms[rows] - 2 * goal @ points.T) / (2 * self.alpha)
         else:
-            away = torch.cdist(here, self.points) / (2 * self.alpha)
-            cost = slope @ self.points.T - (slope * here).sum(dim=1, keepdim=True) + away
+            away = torch.cdist(here, points) / (2 * self.alpha)
+            cost = slope @ points.T - (slope * here).sum(dim=1, keepdim=True) + away
         if self.rule.same_label:
-            cost = cost.masked_fill(self.labels[at][:, None] != self.labels, torch.inf)
+            cost = cost.masked_fill(self.labels[at][:, None] != self.labels[rows], torch.inf)
         return cost.nan_to_num(torch.inf, torch.inf)

@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor
 
-from tamis.data import Picks, Samples
+from tamis.data import Picks, Samples, send
 from tamis.local import LocalModel
 
 
 class Selector(Protocol):
-    """Chooses what to train on. It changes nothing: not the pool, not the model, not itself."""
+    """Chooses what to train on. It changes neither the pool nor the model.
+
+    One that must remember something from slot to slot gives it away by `state()`, a dict of
+    tensors, and takes it back by `load(state)`.
+    """
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of the pool."""
         ...
 
 
+@runtime_checkable
+class Planner(Selector, Protocol):
+    """A selector that draws all its chance beforehand, so that a GPU can play the rest back."""
+
+    def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
+        """Draw, on the host, the chance that a selection from so many rows needs."""
+        ...
+
+    def choose(self, pool: Samples, local: LocalModel, k: int, *chance: Tensor) -> Picks:
+        """Pick at most k rows of the pool by this chance."""
+        ...
+
+
+SHORT = 8192
+"""Rows in a pool that is cheaply shuffled whole."""
+
+
 def draw(rows: Tensor, k: int, generator: Generator) -> Tensor:
     """Draw k of these rows at random, each at most once; all of them where k is larger."""
-    order = torch.randperm(len(rows), generator=generator)[:k]
-    return rows[order.to(rows.device)]
+    return rows[draw_rows(len(rows), k, generator, rows.device)]
+
+
+def draw_rows(count: int, k: int, generator: Generator, device: torch.device) -> Tensor:
+    """Draw k of the rows 0 to count - 1 at random, each at most once."""
+    return send(plan_rows(count, k, generator), device)
+
+
+def plan_rows(count: int, k: int, generator: Generator) -> Tensor:
+    """Draw k of the rows 0 to count - 1 on the host, in time that k alone sets."""
+    if count <= SHORT or 4 * k >= count:
+        return torch.randperm(count, generator=generator)[:k]
+    rows = torch.empty(0, dtype=torch.long)
+    while len(rows) < k:
+        rows = first_of_each(torch.cat([rows, torch.randint(count, (k,), generator=generator)]))
+    return rows[:k]
+
+
+def first_of_each(rows: Tensor) -> Tensor:
+    """Drop every row that came before, and keep the order."""
+    order = rows.argsort(stable=True)
+    new = torch.ones_like(rows, dtype=torch.bool)
+    new[order[1:]] = rows[order].diff() != 0
+    return rows[new]
+
+
+def lowest_marked(marked: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Take the k marked rows of lowest key, and say which of those taken are marked.
+
+    Keys lie in [0, 1). Where fewer than k rows are marked, others fill up.
+    """
+    taken = torch.where(marked, keys, 2).topk(min(k, len(marked)), largest=False)
+    return taken.indices, taken.values < 2
 
 
 def all_rows(pool: Samples) -> Tensor:
@@ -30,11 +82,16 @@ def all_rows(pool: Samples) -> Tensor:
     return torch.arange(len(pool), device=pool.labels.device)
 
 
-def usable(pool: Samples, rows: Tensor) -> Tensor:
-    """Of these rows, those a model can learn from: finite inputs, and a label that is one.
+def fit(pool: Samples, rows: Tensor) -> Tensor:
+    """Mark the rows that a model can learn from: finite inputs, and a label that is one.
 
     The trainer's intake lets nothing else in. This is for a selector used alone, and it looks at
     the picks only, so it costs nothing beside the search.
     """
-    finite = pool.inputs[rows].flatten(1).isfinite().all(dim=1)
-    return rows[finite & (pool.labels[rows] >= 0)]
+    inputs, labels = pool.inputs[rows], pool.labels[rows]
+    return inputs.flatten(1).isfinite().all(dim=1) & (labels >= 0)
+
+
+def usable(pool: Samples, rows: Tensor) -> Tensor:
+    """Return those of these rows that a model can learn from."""
+    return rows[fit(pool, rows)]

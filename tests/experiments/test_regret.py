@@ -72,10 +72,10 @@ def test_recorded_chains_are_those_of_select(rule: OGRS, pool: Samples, local: L
     chains = record(rule, see(rule.space, pool, local), starts)
     assert torch.equal(chains.rows[:, 0], starts)
     assert chains.rows[:, -1].tolist() == [picks.rows.item() for picks in alone]
-    regrets = [picks.search.regret for picks in alone]
+    regrets = [picks.search.regret.item() for picks in alone]
     assert lagrangian_regret(chains.slopes).tolist() == pytest.approx(regrets)
     stayed = (chains.rows[:, 1:] == chains.rows[:, :-1]).double().mean(dim=1)
-    assert stayed.tolist() == pytest.approx([picks.search.stayed for picks in alone])
+    assert stayed.tolist() == pytest.approx([picks.search.stayed.item() for picks in alone])
 
 
 def test_the_default_ends_where_select_does(pool: Samples, local: LocalModel) -> None:

@@ -1,0 +1,62 @@
+"""Confident learning: Northcutt, Jiang and Chuang, JAIR 2021, as cleanlab computes it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from tamis.data import Picks, Samples
+from tamis.local import LocalModel
+from tamis.selectors.protocol import all_rows, draw, usable
+
+
+@dataclass(frozen=True)
+class Confident:
+    """Drop the rows that cleanlab takes for mislabelled, then pick at random.
+
+    `candidates`: random rows of the pool to look at, at least 4 a pick. `filter_by`: how cleanlab
+    turns the estimated joint of given and true labels into rows. Needs the extra `audit`.
+    """
+
+    candidates: int = 512
+    filter_by: Literal[
+        "prune_by_noise_rate",
+        "prune_by_class",
+        "both",
+        "confident_learning",
+        "predicted_neq_given",
+        "low_normalized_margin",
+        "low_self_confidence",
+    ] = "prune_by_noise_rate"
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        """Pick k rows at random among those without an issue, fewer where fewer are."""
+        rows = usable(pool, draw(all_rows(pool), max(self.candidates, 4 * k), generator))
+        if not len(rows):
+            return Picks(rows)
+        probabilities = local.probabilities(pool.inputs[rows]).float()
+        finite = probabilities.isfinite().all(dim=1)
+        rows, probabilities = rows[finite], probabilities[finite]
+        issues = find_issues(pool.labels[rows], probabilities, self.filter_by)
+        return Picks(draw(rows[~issues], k, generator))
+
+
+def find_issues(labels: Tensor, probabilities: Tensor, filter_by: str) -> Tensor:
+    """Mark the rows with a label issue. Where all rows have one label there is none to find."""
+    if len(labels.unique()) < 2:
+        return torch.zeros_like(labels, dtype=torch.bool)
+    try:
+        from cleanlab.filter import find_label_issues
+    except ModuleNotFoundError:
+        raise ImportError("Confident needs cleanlab: pip install 'tamis[audit]'.") from None
+
+    with warnings.catch_warnings():  # a label with one row or none in the draw is nothing to tell
+        warnings.filterwarnings("ignore", "May not flag all label issues")
+        issues = find_label_issues(
+            labels.cpu().numpy(), probabilities.cpu().numpy(), filter_by=filter_by, n_jobs=1
+        )
+    return torch.from_numpy(issues).to(labels.device)

@@ -1,0 +1,79 @@
+"""MentorNet's predefined curriculum, closed form: Jiang, Zhou, Leung, Li and Fei-Fei, ICML 2018."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from tamis.data import Picks, Samples
+from tamis.local import LocalModel
+from tamis.selectors.protocol import all_rows, draw, usable
+
+
+@dataclass
+class MentorNet:
+    """Weigh rows by how far their loss exceeds a running percentile of losses.
+
+    In the paper's letters: the running percentile is lambda_1, softness is lambda_2, percentile
+    is p, weights are v. A row at or under the running percentile weighs 1; above it the weight
+    falls to 0 over `softness` of loss, at once where that is 0, which is self-paced learning.
+
+    `percentile` is in truth a belief about the clean ratio. `burn_in`: first slots, in which every
+    row weighs 1 and the percentile is followed all the same. `batch`: rows drawn at random to be
+    judged, at least 4 a pick.
+    """
+
+    percentile: float = 0.7
+    softness: float = 1.0
+    decay: float = 0.9
+    burn_in: int = 0
+    batch: int = 128
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.percentile <= 1 and self.softness >= 0 and 0 <= self.decay < 1):
+            raise ValueError(
+                "MentorNet needs a percentile in [0, 1], a softness of at least 0 and a decay in "
+                f"[0, 1), got {self}."
+            )
+        self._limit = 0.0
+        self._slots = 0
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        """Pick at most k rows of a weight above 0, and weigh them."""
+        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
+        losses = local.losses(pool.inputs[rows], pool.labels[rows]) if len(rows) else rows.float()
+        rows, losses = rows[losses.isfinite()], losses[losses.isfinite()]
+        if not len(rows):
+            return Picks(rows)
+        self._follow(losses.quantile(self.percentile).item())
+        weights = self._weigh(losses)
+        heavy = weights > 0
+        return Picks(rows[heavy][:k], weights[heavy][:k])  # the draw has shuffled them
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the running percentile and the count of slots."""
+        return {
+            "limit": torch.tensor(self._limit, dtype=torch.float64),
+            "slots": torch.tensor(self._slots),
+        }
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        self._limit, self._slots = state["limit"].item(), int(state["slots"])
+
+    def _follow(self, level: float) -> None:
+        """Move the running percentile to that of a batch, from the first one on."""
+        share = 1 - self.decay if self._slots else 1
+        self._limit += share * (level - self._limit)
+        self._slots += 1
+
+    def _weigh(self, losses: Tensor) -> Tensor:
+        """Minimise v * loss + lambda_2 * v**2 / 2 - (lambda_1 + lambda_2) * v over v in [0, 1]."""
+        if self._slots <= self.burn_in:
+            return torch.ones_like(losses)
+        excess = losses - self._limit
+        if self.softness == 0:
+            return (excess <= 0).to(losses.dtype)
+        return (1 - excess / self.softness).clamp(0, 1)

@@ -1,0 +1,98 @@
+"""Iterative learning with open-set noisy labels: Wang, Liu, Ma, Bailey et al., CVPR 2018, pcLOF."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from tamis.data import Picks, Samples
+from tamis.local import LocalModel
+from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.recall import Recall
+
+HIGHEST = 10.0
+"""Next to duplicates, whose density has no bound, a factor may be 1e10 and would fill a mean."""
+
+
+@dataclass
+class PCLOF:
+    """Keep rows that lie no thinner in feature space than others of their label.
+
+    `candidates`: random rows of the pool to look at, at least 4 a pick. `neighbours`: share of the
+    rows of a label that a row is compared with, at least one; half, so that a cluster of wrong
+    rows cannot vouch for itself while it is the smaller part. `threshold`: drop rows that are
+    outliers with at least this probability. Local outlier factors are averaged over the slots in
+    which a row was looked at, by its id, which must name the same row in every slot.
+    """
+
+    candidates: int = 512
+    neighbours: float = 0.5
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (0 < self.neighbours <= 1 and 0 < self.threshold <= 1):
+            raise ValueError(f"PCLOF needs neighbours and threshold in (0, 1], got {self}.")
+        self._factors = Recall()
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        """Pick k rows at random among the inliers, fewer where fewer are."""
+        rows = usable(pool, draw(all_rows(pool), max(self.candidates, 4 * k), generator))
+        if not len(rows):
+            return Picks(rows)
+        features = local.features(pool.inputs[rows])
+        finite = features.isfinite().all(dim=1)
+        rows, features = rows[finite], features[finite]
+        labels, ids = pool.labels[rows], pool.ids[rows]
+        factors = outlier_factors(features, labels, self.neighbours)
+        total, times = self._factors.of(ids, 2).unbind(dim=1)
+        total, times = total + factors, times + 1
+        self._factors.put(ids, torch.stack([total, times], dim=1))
+        self._factors.keep(pool.ids)
+        inliers = outlier_probabilities(total / times, labels) < self.threshold
+        return Picks(draw(rows[inliers], k, generator))
+
+    def state(self) -> dict[str, Tensor]:
+        """Give, for each id, the sum of its outlier factors and how many they are."""
+        return {"ids": self._factors.ids, "factors": self._factors.values}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state that was given before."""
+        self._factors.ids, self._factors.values = state["ids"], state["factors"]
+
+
+def outlier_factors(features: Tensor, labels: Tensor, neighbours: float) -> Tensor:
+    """Local outlier factor of each row among those of its label; 1 for the only row of a label."""
+    try:
+        from sklearn import config_context
+        from sklearn.neighbors import LocalOutlierFactor
+    except ModuleNotFoundError:
+        raise ImportError("PCLOF needs scikit-learn: pip install 'tamis[audit]'.") from None
+
+    points, factors = features.float().cpu().numpy(), torch.ones(len(labels))
+    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
+        warnings.filterwarnings("ignore", "Duplicate values are leading")
+        for label in labels.cpu().unique():
+            rows = (labels.cpu() == label).nonzero()[:, 0]
+            if len(rows) < 2:
+                continue
+            count = min(max(1, int(neighbours * len(rows))), len(rows) - 1)
+            lof = LocalOutlierFactor(n_neighbors=count, algorithm="brute").fit(points[rows])
+            factors[rows] = -torch.from_numpy(lof.negative_outlier_factor_).float()
+    return factors.clamp(max=HIGHEST).to(labels.device)
+
+
+def outlier_probabilities(factors: Tensor, labels: Tensor) -> Tensor:
+    """Turn factors into probabilities, label by label.
+
+    A factor of 1 is that of a row as dense as its neighbours. What is beyond 1 is measured by its
+    root mean square over the label, and read off a normal distribution, as in LoOP (Kriegel,
+    Kroeger, Schubert and Zimek, CIKM 2009).
+    """
+    beyond = factors - 1
+    _, label = labels.unique(return_inverse=True)
+    square = torch.zeros(len(labels), device=labels.device).index_add(0, label, beyond.square())
+    spread = (square[label] / label.bincount()[label]).sqrt()
+    return torch.erf(beyond / (spread.clamp_min(1e-6) * 2**0.5)).clamp_min(0)

@@ -1,0 +1,47 @@
+"""Reducible holdout loss (RHO-LOSS): Mindermann et al., ICML 2022, algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Generator
+
+from tamis.data import Picks, Samples
+from tamis.local import LocalModel, Window
+from tamis.selectors.protocol import all_rows, draw, usable
+
+NOTHING_TO_COMPARE = (
+    "RHO compares the weights as they are with a holdout model, or with their running average; "
+    "here it has neither. Use Trainer(window=None), or RHO(holdout=LocalModel(...))."
+)
+
+
+@dataclass(frozen=True)
+class RHO:
+    """Pick the rows whose loss is highest above what a better model would still lose on them.
+
+    `holdout`: a model trained on data of its own, whose losses are the irreducible ones. Without
+    it, `local` stands in for it: the running average of the weights, or a window of several
+    states. A window of 1 is the weights as they are, every difference is 0, and picks would be
+    those of chance under the name of RHO: that raises a ValueError.
+
+    In the paper's letters: batch is n_B, rows drawn at random to be judged, at least 4 a pick;
+    k is n_b.
+    """
+
+    holdout: LocalModel | None = None
+    batch: int = 320
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        """Pick the k rows of a random batch with the highest reducible loss."""
+        if self.holdout is None and isinstance(local.memory, Window) and local.memory.length == 1:
+            raise ValueError(NOTHING_TO_COMPARE)
+        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
+        if not len(rows):
+            return Picks(rows)
+        inputs, labels = pool.inputs[rows], pool.labels[rows]
+        irreducible = (self.holdout or local).losses(inputs, labels)
+        gains = local.newest().losses(inputs, labels) - irreducible  # eq. 3
+        rows, gains = rows[gains.isfinite()], gains[gains.isfinite()]
+        # The draw has shuffled them, so that equals are picked among by chance.
+        return Picks(rows[gains.topk(min(k, len(rows))).indices])
