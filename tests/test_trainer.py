@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,18 +17,21 @@ from tamis import (
     Diverged,
     Growing,
     Intake,
+    LocalModel,
     Naive,
     Oracle,
     Picks,
     Replay,
     Reservoir,
     Samples,
+    Sliding,
     Slot,
     Trainer,
 )
 from tamis.models import logistic, mlp
 from tamis.selectors import SELECTORS, Selector
 from tamis.streams import Constant, Symmetric
+from tamis.trainer import COUNTED
 
 
 def make_model(kind=logistic, features: int = 2, classes: int = 3) -> nn.Module:
@@ -42,7 +46,7 @@ def make_trainer(selector: Selector | None = None, **settings) -> Trainer:
         model,
         torch.optim.SGD(model.parameters(), 0.5),
         selector or Naive(),
-        settings.pop("buffer", None) or Growing(1000),
+        settings.pop("buffer", Growing(1000)),
         settings.pop("k", 8),
         **settings,
     )
@@ -260,3 +264,77 @@ def test_ogrs_trains_better_than_naive_where_rows_recur() -> None:
             trainer.step()
         accuracy[type(selector)] = trainer.accuracy(test, truth).raw
     assert accuracy[OGRS] > accuracy[Naive] + 0.05
+
+
+class TestKeptFeatures:
+    """`refresh` keeps features in the buffer, and renews them in turn."""
+
+    def test_all_are_fresh_where_nothing_is_learned(self, blobs: Samples) -> None:
+        model = make_model(mlp)
+        optimizer = torch.optim.SGD(model.parameters(), 0.0)
+        trainer = Trainer(model, optimizer, OGRS(), Sliding(200), 8, refresh=16)
+        for slot in trainer.run(stream_of(blobs, 50)):
+            assert slot.loss is not None
+        pool = trainer.buffer.pool()
+        torch.testing.assert_close(pool.features, trainer.local.features(pool.inputs))
+
+    def test_they_are_renewed_in_turn(self, blobs: Samples) -> None:
+        """A whole round of slots renews every row, also where the round does not divide evenly."""
+        model = make_model(mlp)
+        optimizer = torch.optim.SGD(model.parameters(), 0.0)
+        trainer = Trainer(model, optimizer, OGRS(), Growing(300), 8, refresh=70)
+        trainer.step(blobs)
+        pool = trainer.buffer.pool()
+        fresh = pool.features.clone()
+        pool.features.zero_()
+        for _ in range(6):  # every other slot renews 140 of 300 rows
+            trainer.step()
+        torch.testing.assert_close(pool.features, fresh)
+
+    def test_the_walk_takes_them_without_a_pass(self, blobs: Samples) -> None:
+        model = make_model(mlp)
+        local = LocalModel(model)
+        kept = replace(blobs, features=local.features(blobs.inputs))
+        picks = [
+            OGRS().select(pool, local, 16, torch.Generator().manual_seed(0)).rows
+            for pool in (blobs, kept)
+        ]
+        assert torch.equal(*picks)
+        blind = replace(kept, inputs=torch.zeros_like(kept.inputs))
+        again = OGRS().select(blind, local, 16, torch.Generator().manual_seed(0)).rows
+        assert torch.equal(picks[0], again)
+
+    def test_less_than_a_row_a_slot_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="at least 1 row"):
+            make_trainer(OGRS(), refresh=0)
+
+
+def test_shares_of_a_large_buffer_are_counted_now_and_then() -> None:
+    rows = 5 * COUNTED
+    samples = Samples.of(torch.randn(rows, 2), torch.zeros(rows, dtype=torch.long))
+    trainer = make_trainer(buffer=Growing(rows), k=8)
+    slots = [trainer.step(samples), *(trainer.step() for _ in range(9))]
+    coverages = [slot.coverage for slot in slots]
+    assert coverages[:5] == [8 / rows] * 5
+    assert coverages[5:] == pytest.approx([48 / rows] * 5, rel=0.05)
+
+
+def test_a_graph_and_what_it_cannot_play_back() -> None:
+    with pytest.raises(ValueError, match="one state"):
+        make_trainer(graphed=True, window=3)
+    with pytest.raises(ValueError, match="augment"):
+        make_trainer(graphed=True, augment=lambda x, y, _, __: (x, y))
+
+
+def test_what_is_augmented_is_what_is_learned(blobs: Samples) -> None:
+    seen = []
+
+    def halve(inputs, targets, classes, generator):
+        seen.append((inputs.clone(), targets.clone(), classes))
+        return inputs / 2, targets
+
+    plain, halved = make_trainer(), make_trainer(augment=halve)
+    first = [trainer.step(blobs).loss for trainer in (plain, halved)]
+    assert first[0] != first[1]
+    inputs, targets, classes = seen[0]
+    assert (inputs.shape, targets.shape, classes) == ((8, 2), (8,), 3)
