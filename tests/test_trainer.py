@@ -315,7 +315,7 @@ def test_shares_of_a_large_buffer_are_counted_now_and_then() -> None:
     trainer = make_trainer(buffer=Growing(rows), k=8)
     slots = [trainer.step(samples), *(trainer.step() for _ in range(9))]
     coverages = [slot.coverage for slot in slots]
-    assert coverages[:5] == [8 / rows] * 5
+    assert coverages[:5] == pytest.approx([8 / rows] * 5)
     assert coverages[5:] == pytest.approx([48 / rows] * 5, rel=0.05)
 
 
