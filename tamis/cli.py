@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import tamis
-from tamis.commands import UsageError, audit, demo, fairness, listing, regret, reproduce, train
+from tamis.commands import (
+    UsageError,
+    audit,
+    bench,
+    demo,
+    fairness,
+    listing,
+    regret,
+    reproduce,
+    train,
+)
 from tamis.streams import BadInput, Missing
 from tamis.trainer import Diverged
 
@@ -18,6 +28,7 @@ COMMANDS = {
     "list": listing,
     "reproduce": reproduce,
     "audit": audit,
+    "bench": bench,
     "regret": regret,
     "fairness": fairness,
 }

@@ -52,9 +52,11 @@ def nearest_on_gpu(
     """Find the row of lowest score for every goal, reading every point once.
 
     Points in bfloat16 are multiplied as such. Those in float32 are multiplied in three passes of
-    TF32, which keeps the precision of float32.
+    TF32, which keeps the precision of float32, or in one where torch's own switch allows it:
+    `torch.set_float32_matmul_precision("high")`.
     """
     half = points.dtype == torch.bfloat16
+    exact = not half and torch.get_float32_matmul_precision() == "highest"
     height, depth = (256, 64) if half else (128, 32)
     blocks, chains = triton.cdiv(len(points), height), len(goals)
     goals = goals.to(points.dtype).contiguous()
@@ -65,7 +67,7 @@ def nearest_on_gpu(
         TensorDescriptor.from_tensor(points, [height, depth]),
         norms.float(), tax.float().expand(chains).contiguous(), excess.float(), lowest, best,
         len(points), chains, WIDTH=points.shape[1], GOALS=GOALS, ROWS=height, DEPTH=depth,
-        PRECISION="tf32" if half else "tf32x3", num_warps=8, num_stages=4 if half else 3,
+        PRECISION="tf32x3" if exact else "tf32", num_warps=8, num_stages=3 if exact else 4,
     )  # fmt: skip
     block = lowest.argmin(dim=0, keepdim=True)
     return best.gather(0, block)[0].long()

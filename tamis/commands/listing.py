@@ -9,18 +9,30 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from tamis.admm import ADMM
+from tamis.augment import Mixup, ShiftAndFlip
 from tamis.buffers import BUFFERS
+from tamis.cadam import CAdam
+from tamis.clean_ratio import CLEAN_RATIOS
+from tamis.hedge import hedge_mlp
+from tamis.losses import LOSSES
 from tamis.models import MODELS
+from tamis.pairs import PAIRS
 from tamis.selectors import SELECTORS
 from tamis.streams import DATA_SETS, NOISES, SCHEDULES
 
-HELP = "Name the selectors, models, data sets, noise kinds, schedules and buffers, a line each."
+HELP = "Name every selector, trainer, loss, estimator, model, data set, noise kind and buffer."
 EXAMPLES = "example:\n  tamis list"
 
 Part = Callable[..., object]
 PARTS: dict[str, Sequence[Part]] = {
     "selectors": SELECTORS,
-    "models": MODELS,
+    "trainers of two models": PAIRS,
+    "losses": LOSSES,
+    "estimators of the clean ratio": CLEAN_RATIOS,
+    "optimisers": (ADMM, CAdam),
+    "augmentation": (Mixup, ShiftAndFlip),
+    "models": (*MODELS, hedge_mlp),
     "data sets": DATA_SETS,
     "noise": NOISES,
     "schedules": SCHEDULES,

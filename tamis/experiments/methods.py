@@ -1,0 +1,389 @@
+"""The methods of the board: each set up as its page in docs/methods says, none tuned to a cell.
+
+What all of them share is the `Scene`: data, noise, model, rate of learning, rows a slot. What a
+method must be told beyond that stands in `told`, and is told rightly: the board shows a method at
+its best there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import SGD, Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from tamis.augment import Mixup, ShiftAndFlip
+from tamis.buffers import Buffer, Growing, PuriDivER
+from tamis.cadam import CAdam
+from tamis.clean_ratio import CrossValidation, Proportion
+from tamis.data import Samples, Slot
+from tamis.hedge import HedgeLoss, HedgeMLP
+from tamis.local import LocalModel
+from tamis.losses import (
+    GCE,
+    MAE,
+    SCE,
+    Backward,
+    Criterion,
+    Forward,
+    LabelSmoothing,
+    NoiseAdaptation,
+    Ramp,
+    cross_entropy,
+    even_confusion,
+)
+from tamis.models import mlp, start
+from tamis.monitor import Accuracy
+from tamis.pairs import CoTeaching, Decoupling, JoCoR
+from tamis.selectors import (
+    BARE,
+    ELR,
+    INCV,
+    ITLM,
+    O2U,
+    OGRS,
+    PCLOF,
+    RHO,
+    AdaptiveK,
+    Confident,
+    MentorNet,
+    Mixture,
+    Naive,
+    Oracle,
+    Selector,
+    TopoFilter,
+)
+from tamis.selectors.o2u import cyclical
+from tamis.streams import Constant, DataSet, Intake, Noise, PairFlip, Replay, Symmetric
+from tamis.trainer import Trainer
+
+HELD = 5000
+RATE = 0.1
+SLOW = 0.01
+"""The rate for losses without a lower bound, which run away at the other one."""
+K = 32
+WARM_UP = 500
+NOISES: dict[str, Callable[[int], Noise]] = {"symmetric": Symmetric, "pair": PairFlip}
+
+
+class Runner(Protocol):
+    """What the board drives: a trainer, or something that behaves like one."""
+
+    def step(self, item: Any = None) -> Slot:
+        """Do one slot."""
+        ...
+
+    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+        """Share of labels that are predicted, by the weights as they are and averaged."""
+        ...
+
+
+@dataclass
+class Passes:
+    """Counts the rows that pass through models: forward, and those that are to come back."""
+
+    forward: int = 0
+    backward: int = 0
+
+    def count(self, _: nn.Module, fed: tuple[Tensor, ...]) -> None:
+        """Take a batch down; where gradients are on, it comes back."""
+        self.forward += len(fed[0])
+        self.backward += len(fed[0]) * torch.is_grad_enabled()
+
+
+@dataclass
+class Scene:
+    """One cell of the board without its method: what is trained on, and with what."""
+
+    data: DataSet
+    noise: str
+    clean_ratio: float
+    slots: int
+    seed: int
+    passes: Passes = field(default_factory=Passes)
+    models: list[nn.Module] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        order = torch.randperm(len(self.data.labels), generator=Generator().manual_seed(self.seed))
+        held = min(HELD, len(order) * 3 // 4)
+        self.held, self.others = order[:held], order[held:]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.data.classes)
+
+    @property
+    def warm_up(self) -> int:
+        """Slots that are naive before a selector takes over."""
+        return min(WARM_UP, self.slots // 4)
+
+    def stream(self, chunks: int = 1) -> Iterator[Samples]:
+        """Let the rows held arrive: at once, or in so many chunks, one a slot."""
+        return iter(
+            Replay(
+                self.data.inputs[self.held],
+                self.data.labels[self.held],
+                NOISES[self.noise](self.classes),
+                Constant(self.clean_ratio),
+                slots=chunks,
+                rows_per_slot=-(-len(self.held) // chunks),
+                seed=self.seed,
+            )
+        )
+
+    def confusion(self) -> Tensor:
+        """Return the true confusion of labels, true class by given class."""
+        if self.noise == "symmetric":
+            return even_confusion(self.classes, self.clean_ratio)
+        right = torch.eye(self.classes)
+        return self.clean_ratio * right + (1 - self.clean_ratio) * right.roll(1, dims=1)
+
+    def model(self, factory: Callable[[tuple[int, ...], int], nn.Module] = mlp) -> nn.Module:
+        """Make a model whose passes are counted; every further one starts from another seed."""
+        seed = self.seed + 1000 * len(self.models)
+        made = start(factory, self.data.input_shape, self.classes, seed)
+        made.register_forward_pre_hook(self.passes.count)
+        self.models.append(made)
+        return made
+
+    def trainer(
+        self,
+        selector: Selector | None = None,
+        model: nn.Module | None = None,
+        optimizer: Optimizer | None = None,
+        criterion: Criterion = cross_entropy,
+        buffer: Buffer | None = None,
+        **settings: Any,
+    ) -> Trainer:
+        """Make a trainer with what all methods share."""
+        model = model or self.model()
+        return Trainer(
+            model,
+            optimizer or SGD(model.parameters(), RATE),
+            selector or Naive(),
+            Growing(len(self.held)) if buffer is None else buffer,
+            K,
+            warm_up=self.warm_up,
+            criterion=criterion,
+            predict_first=False,
+            intake=Intake(self.classes),  # else a first pass over all rows counts the classes
+            seed=self.seed,
+            **settings,
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train: its name on the board, and how it is set up in a scene.
+
+    `told` is what it had to be told beyond the data. `chunks` is how many slots its rows arrive
+    over. `page` is its page in docs/methods.
+    """
+
+    name: str
+    build: Callable[[Scene], Runner]
+    page: str
+    told: str = ""
+    chunks: int = 1
+
+
+class Scheduled:
+    """A trainer whose rate of learning follows a schedule."""
+
+    def __init__(self, trainer: Trainer, scheduler: LRScheduler) -> None:
+        self.trainer = trainer
+        self.scheduler = scheduler
+
+    def step(self, item: Any = None) -> Slot:
+        """Do one slot, then move the rate."""
+        slot = self.trainer.step(item)
+        self.scheduler.step()
+        return slot
+
+    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+        """Ask the trainer."""
+        return self.trainer.accuracy(inputs, labels)
+
+
+class Estimating:
+    """Trains naively at first, then estimates the clean ratio once, and trims by it from there."""
+
+    def __init__(self, trainer: Trainer, estimator: Proportion | CrossValidation) -> None:
+        self.trainer = trainer
+        self.estimator = estimator
+
+    def step(self, item: Any = None) -> Slot:
+        """Do one slot."""
+        trainer = self.trainer
+        if trainer.slots == trainer.warm_up:
+            ratio = self.estimator.estimate(
+                trainer.buffer.pool(), trainer.averaged, trainer.generator
+            )
+            trainer.selector = ITLM(min(1.0, max(0.05, ratio)))
+        return trainer.step(item)
+
+    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+        """Ask the trainer."""
+        return self.trainer.accuracy(inputs, labels)
+
+
+def selecting(make: Callable[[Scene], Selector], **settings: Any) -> Callable[[Scene], Runner]:
+    """Set a selector into the trainer that all share."""
+    return lambda scene: scene.trainer(make(scene), **settings)
+
+
+def losing(make: Callable[[Scene], Criterion], rate: float = RATE) -> Callable[[Scene], Runner]:
+    """Set a loss into it."""
+
+    def build(scene: Scene) -> Runner:
+        model = scene.model()
+        optimizer = SGD(model.parameters(), rate)
+        return scene.trainer(model=model, optimizer=optimizer, criterion=make(scene))
+
+    return build
+
+
+def o2u(scene: Scene) -> Runner:
+    """Let the rate go up and down, and trim by the mean loss over it."""
+    model = scene.model()
+    optimizer = SGD(model.parameters(), RATE)
+    trainer = scene.trainer(O2U(keep=scene.clean_ratio), model, optimizer)
+    return Scheduled(trainer, cyclical(optimizer, 500, high=RATE, low=RATE / 10))
+
+
+def rho_with_holdout(scene: Scene) -> Runner:
+    """Train a second model on rows of its own first, as noisy as the others."""
+    trainer, holdout = scene.trainer(), scene.model()
+    rows = scene.others[:1000]
+    generator = Generator().manual_seed(scene.seed)
+    noise = NOISES[scene.noise](scene.classes)
+    inputs, labels, _ = noise.spoil(
+        scene.data.inputs[rows], scene.data.labels[rows], 1 - scene.clean_ratio, generator
+    )
+    school = Trainer(
+        holdout, SGD(holdout.parameters(), RATE), Naive(), Growing(len(rows)), K, ema=None,
+        predict_first=False, intake=Intake(scene.classes), seed=scene.seed,
+    )  # fmt: skip
+    school.step((inputs, labels))
+    for _ in range(scene.slots // 4):
+        school.step()
+    trainer.selector = RHO(holdout=LocalModel(holdout))
+    return trainer
+
+
+def adapting(scene: Scene) -> Runner:
+    """Learn the confusion of labels beside the model, from a start that guesses 0.9."""
+    model, layer = scene.model(), NoiseAdaptation(even_confusion(scene.classes, 0.9))
+    groups = [{"params": model.parameters()}, {"params": layer.parameters()}]
+    return scene.trainer(model=model, optimizer=SGD(groups, RATE), criterion=layer)
+
+
+def hedging(scene: Scene) -> Runner:
+    """Weigh classifiers at every depth of a deeper network."""
+
+    def make(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return HedgeMLP(int(torch.tensor(shape).prod()), classes, hidden=5)
+
+    model = scene.model(make)
+    assert isinstance(model, HedgeMLP)  # noqa: S101
+    return scene.trainer(model=model, criterion=HedgeLoss(model))
+
+
+def remembering(scene: Scene) -> Runner:
+    """Keep half of the rows, chosen by PuriDivER as they arrive."""
+    buffer = PuriDivER(len(scene.held) // 2)
+    trainer = scene.trainer(buffer=buffer)
+    buffer.local = trainer.averaged
+    return trainer
+
+
+def shifting(scene: Scene) -> Runner:
+    """Move images by a pixel for every 14 of their side; a mirrored digit is none."""
+    pad = max(1, scene.data.input_shape[-1] // 14)
+    return scene.trainer(augment=ShiftAndFlip(pad=pad, flip=False))
+
+
+def decaying(scene: Scene) -> Runner:
+    """Train naively with weight decay."""
+    model = scene.model()
+    return scene.trainer(model=model, optimizer=SGD(model.parameters(), RATE, weight_decay=1e-3))
+
+
+def confident_steps(scene: Scene) -> Runner:
+    """Train naively with CAdam."""
+    model = scene.model()
+    return scene.trainer(model=model, optimizer=CAdam(model.parameters(), lr=1e-3))
+
+
+def paired(
+    kind: type[CoTeaching] | type[JoCoR] | type[Decoupling], told: bool = True, **settings: Any
+) -> Callable[[Scene], Runner]:
+    """Train two models side by side; both but Decoupling are told the noise rate."""
+
+    def build(scene: Scene) -> Runner:
+        models = (scene.model(), scene.model())
+        optimizers = (SGD(models[0].parameters(), RATE), SGD(models[1].parameters(), RATE))
+        rate = {"noise_rate": 1 - scene.clean_ratio} if told else {"warm_up": scene.warm_up}
+        return kind(
+            models, optimizers, Growing(len(scene.held)), K, predict_first=False,
+            intake=Intake(scene.classes), seed=scene.seed, **rate, **settings,
+        )  # fmt: skip
+
+    return build
+
+
+RATIO, KNOWN = "clean ratio", "confusion matrix"
+METHODS = (
+    Method("naive", selecting(lambda _: Naive()), "ogrs"),
+    Method("oracle", selecting(lambda _: Oracle()), "ogrs", "every right label"),
+    Method("OGRS", selecting(lambda _: OGRS()), "ogrs"),
+    Method("ITLM", selecting(lambda scene: ITLM(scene.clean_ratio)), "itlm", RATIO),
+    Method(
+        "ITLM, ratio by proportion",
+        lambda scene: Estimating(scene.trainer(), Proportion()),
+        "clean_ratio",
+    ),
+    Method(
+        "ITLM, ratio by cross-validation",
+        lambda scene: Estimating(scene.trainer(), CrossValidation()),
+        "clean_ratio",
+    ),
+    Method("INCV", selecting(lambda _: INCV()), "incv"),
+    Method("O2U", o2u, "o2u", RATIO),
+    Method("MentorNet", selecting(lambda s: MentorNet(s.clean_ratio)), "mentornet", RATIO),
+    Method("PCLOF", selecting(lambda _: PCLOF()), "open_set"),
+    Method("TopoFilter", selecting(lambda _: TopoFilter()), "topofilter"),
+    Method("confident learning", selecting(lambda _: Confident()), "confident"),
+    Method("mixture of losses", selecting(lambda _: Mixture()), "mixture"),
+    Method("BARE", selecting(lambda _: BARE()), "bare"),
+    Method("Adaptive-k", selecting(lambda _: AdaptiveK()), "adaptive_k"),
+    Method("RHO, average", selecting(lambda _: RHO(), window=None), "rho"),
+    Method("RHO, holdout", rho_with_holdout, "rho", "1,000 more rows"),
+    Method("ELR", selecting(lambda _: ELR()), "elr"),
+    Method("Decoupling", paired(Decoupling, told=False), "decoupling"),
+    Method("Co-teaching", paired(CoTeaching), "co_teaching", RATIO),
+    Method("JoCoR", paired(JoCoR), "jocor", RATIO),
+    Method("MAE", losing(lambda _: MAE()), "robust_losses"),
+    Method("ramp", losing(lambda _: Ramp()), "robust_losses"),
+    Method("GCE", losing(lambda _: GCE()), "robust_losses"),
+    Method("SCE", losing(lambda _: SCE()), "robust_losses"),
+    Method("label smoothing", losing(lambda _: LabelSmoothing()), "robust_losses"),
+    Method("forward, running", losing(lambda _: Forward()), "loss_correction"),
+    Method("backward, running", losing(lambda _: Backward(), SLOW), "loss_correction"),
+    Method("forward, known", losing(lambda s: Forward(s.confusion())), "loss_correction", KNOWN),
+    Method(
+        "backward, known", losing(lambda s: Backward(s.confusion()), SLOW), "loss_correction", KNOWN
+    ),
+    Method("noise adaptation", adapting, "noise_adaptation"),
+    Method("mixup", lambda scene: scene.trainer(augment=Mixup()), "mixup"),
+    Method("shifted images", shifting, "mixup"),
+    Method("weight decay", decaying, "robust_losses"),
+    Method("CAdam", confident_steps, "cadam"),
+    Method("hedge over depths", hedging, "hedge"),
+    Method("PuriDivER", remembering, "puridiver", chunks=100),
+)  # fmt: skip

@@ -1,0 +1,150 @@
+"""A trainer of two models: what all methods of this package share."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tamis.buffers import Buffer
+from tamis.data import Picks, Samples
+from tamis.losses import Criterion
+from tamis.monitor import count_classes, purity_of
+from tamis.selectors import Naive
+from tamis.streams import Intake
+from tamis.trainer import Augment, Outcome, Trainer
+
+
+class TwoModels(Trainer):
+    """Trains two models on one stream, through one intake and one buffer.
+
+    Every slot draws `batch` rows at random. A method says which of them each model learns from
+    (`_choose`), before either of the two is updated (`_train`).
+
+    A slot tells of the rows that one model or both learned from: each is one pick and one use. Its
+    loss is the mean of the two. `model`, `average`, `accuracy` and `best_model` are those of the
+    first model. Both play the same part, so it stands for either; which of them is the better one
+    takes right labels to know. The second is `second`, a trainer as well, which is never stepped:
+    `second.accuracy` and `second.best_model` are there for whoever wants both.
+    """
+
+    def __init__(
+        self,
+        models: tuple[nn.Module, nn.Module],
+        optimizers: tuple[Optimizer, Optimizer],
+        buffer: Buffer,
+        k: int,
+        batch: int,
+        *,
+        warm_up: int = 0,
+        ema: float | None,
+        predict_first: bool,
+        augment: Augment | None,
+        criterion: Criterion,
+        intake: Intake | None,
+        device: str | torch.device,
+        seed: int,
+    ) -> None:
+        if batch < 1:
+            raise ValueError(f"A slot draws at least 1 row, got batch={batch}.")
+        super().__init__(
+            models[0],
+            optimizers[0],
+            Naive(),
+            buffer,
+            k,
+            warm_up=warm_up,
+            ema=ema,
+            predict_first=predict_first,
+            augment=augment,
+            criterion=criterion,
+            intake=intake,
+            device=device,
+            seed=seed,
+        )
+        self.second = Trainer(
+            models[1],
+            optimizers[1],
+            Naive(),
+            buffer,
+            k,
+            ema=ema,
+            criterion=criterion,
+            intake=self.intake,
+            device=device,
+        )
+        self.batch = batch
+        if alike(*models):
+            raise ValueError("Two models that start alike stay alike: start them from two seeds.")
+
+    @property
+    def both(self) -> tuple[Trainer, Trainer]:
+        """Return the first and the second."""
+        return self, self.second
+
+    def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
+        """Say which rows of the batch each model learns from; change nothing."""
+        raise NotImplementedError
+
+    def _train(self, batch: Samples, picks: tuple[Picks, Picks]) -> Tensor:
+        """Update each model on its own rows; return the mean of the two losses."""
+        losses = [
+            one._take_step(*self._show(batch, own), own.weights)
+            for one, own in zip(self.both, picks, strict=True)
+        ]
+        return torch.stack(losses).mean()
+
+    def _show(self, batch: Samples, picks: Picks) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of the picks as an optimiser's step is to see them."""
+        inputs, labels = batch.inputs[picks.rows], batch.labels[picks.rows]
+        if self.augment is None:
+            return inputs, labels
+        return self.augment(inputs, labels, self.intake.classes or 0, self.generator)
+
+    def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
+        """Draw a batch and let both models learn; return also the seconds that choosing took."""
+        started = perf_counter()
+        count = min(self.batch, len(held))
+        drawn = self.selector.select(held, self.local, count, self.generator).rows
+        batch = held[drawn]
+        picks = self._choose(batch)
+        either = Picks.only(drawn, marked(len(batch), picks))
+        chosen = perf_counter()
+        if not len(either):
+            return self._nothing, chosen - started
+        outcome = self._outcome(held, either, self._train(batch, picks))
+        self.buffer.use(either.rows, either.weights)
+        self._watch(outcome.loss)
+        for one in self.both:
+            if one.average:
+                one.average.remember(one.model)
+        return outcome, chosen - started
+
+    def _outcome(self, held: Samples, picks: Picks, loss: Tensor) -> Outcome:
+        labels, ids, unknown = held.labels[picks.rows], held.ids[picks.rows], self._nothing.loss
+        if picks.weights is not None:
+            ids = ids
+        classes = count_classes(labels, self.intake.classes or 0, picks.weights)
+        purity = purity_of(held, picks)
+        return Outcome(ids, classes, loss, unknown if purity is None else purity, unknown, unknown)
+
+
+def alike(first: nn.Module, second: nn.Module) -> bool:
+    """Say whether two models have the same weights."""
+    ours, theirs = (list(model.parameters()) for model in (first, second))
+    return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
+
+
+def marked(count: int, picks: tuple[Picks, Picks]) -> Tensor:
+    """Mark those of so many rows that are picked by one or both."""
+    marks = torch.zeros(count, dtype=torch.bool, device=picks[0].rows.device)
+    for own in picks:
+        marks[own.rows] |= True if own.weights is None else own.weights > 0
+    return marks
+
+
+def smallest(losses: Tensor, count: int) -> Tensor:
+    """Return so many rows of smallest loss. Torch ranks what is not a number last."""
+    return losses.topk(count, largest=False).indices

@@ -1,0 +1,130 @@
+"""The board's cells: listed, run, billed and read back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from torch import Generator
+
+from tamis.data import Picks, Samples
+from tamis.experiments import board
+from tamis.experiments.board import (
+    Cell,
+    Result,
+    as_row,
+    cells,
+    from_row,
+    header,
+    key,
+    run_cell,
+)
+from tamis.experiments.methods import METHODS, NOISES, K, Method, selecting
+from tamis.local import LocalModel
+from tamis.selectors.protocol import draw
+
+SLOTS, WARM_UP = 40, 10
+DIGITS_HELD = 1347 * 3 // 4
+RESULT = Result(
+    "naive", "digits", "pair", 0.3, 40, 2, 0.5, math.nan, 0.25, 0.125, 1.5, 1.0, 1.0, 0, 64, 1,
+    "2 cores",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Result]:
+    names = ("naive", "OGRS", "ITLM", "ELR", "forward, running", "Decoupling")
+    return {name: run_cell(Cell(name, "digits", "symmetric", 0.7, SLOTS, 0)) for name in names}
+
+
+def test_every_combination_is_a_cell_of_its_own_and_seeds_come_last() -> None:
+    listed = cells(["naive", "OGRS"], ["digits", "mnist"], list(NOISES), [0.9, 0.5], 3, 100)
+    assert len(listed) == len({key(cell) for cell in listed}) == 2 * 2 * 2 * 2 * 3
+    assert [cell.seed for cell in listed] == [0] * 16 + [1] * 16 + [2] * 16
+    assert {cell.slots for cell in listed} == {100}
+    assert {cell.slots for cell in cells(["naive"], ["digits", "mnist"], ["pair"], [0.9], 1)} == {
+        600, 1500,
+    }  # fmt: skip
+
+
+def test_methods_have_names_of_their_own() -> None:
+    assert len({method.name.lower() for method in METHODS}) == len(METHODS)
+    assert {"naive", "oracle", "OGRS"} <= {method.name for method in METHODS}
+
+
+def test_a_result_is_read_back_as_it_was_written() -> None:
+    row = as_row(RESULT)
+    assert len(row) == len(header())
+    again = from_row(row)
+    assert math.isnan(again.accuracy_ema)
+    assert replace(again, accuracy_ema=0.0) == replace(RESULT, accuracy_ema=0.0)
+    assert tuple(row[:6]) == key(RESULT)
+    with pytest.raises(ValueError, match="argument 2"):
+        from_row(row[:-1])
+
+
+def test_a_cell_and_its_result_have_one_key(runs: dict[str, Result]) -> None:
+    assert key(runs["OGRS"]) == key(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 0))
+
+
+def test_the_same_cell_comes_to_the_same(runs: dict[str, Result]) -> None:
+    again = run_cell(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 0))
+    assert replace(again, milliseconds=0) == replace(runs["OGRS"], milliseconds=0)
+    other = run_cell(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 1))
+    assert other.accuracy != again.accuracy
+
+
+def test_naive_passes_each_row_once(runs: dict[str, Result]) -> None:
+    assert (runs["naive"].forward, runs["naive"].backward) == (1, 1)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("OGRS", 128), ("ITLM", DIGITS_HELD), ("ELR", 2 * K)])
+def test_a_selector_is_billed_for_the_rows_it_looks_at(
+    runs: dict[str, Result], method: str, rows: int
+) -> None:
+    looks = rows / K * (SLOTS - WARM_UP) / SLOTS  # the warm-up looks at nothing
+    assert runs[method].forward == pytest.approx(1 + looks)
+    assert runs[method].backward == 1
+
+
+def test_two_models_are_billed_twice(runs: dict[str, Result]) -> None:
+    pair = runs["Decoupling"]
+    assert pair.models == 1
+    assert pair.backward == pytest.approx(2)
+    assert pair.forward > 2 * 4  # two models look at batches of 4 k rows, and learn from at most k
+    assert all(run.models == 0 for name, run in runs.items() if name != "Decoupling")
+
+
+def test_what_a_method_remembers_is_billed(runs: dict[str, Result]) -> None:
+    assert runs["naive"].state == runs["ITLM"].state == runs["OGRS"].state == 0
+    assert runs["ELR"].state > DIGITS_HELD / 2 * 10 * 4  # a belief a class, for most rows
+    assert runs["forward, running"].state == 10 * 10 * 4  # the confusion
+    assert runs["Decoupling"].state > 4 * 64 * 10  # a model
+
+
+def test_shares_are_shares(runs: dict[str, Result]) -> None:
+    for run in runs.values():
+        shares = (run.accuracy, run.accuracy_ema, run.purity, run.coverage)
+        assert all(0 < share <= 1 for share in shares), run
+        assert run.lost == 0
+    assert 0.6 < runs["naive"].purity < 0.8
+
+
+def test_the_oracle_is_pure() -> None:
+    assert run_cell(Cell("oracle", "digits", "pair", 0.3, SLOTS, 0)).purity == 1
+
+
+class Blind:
+    """Never picks the classes 3 and 5."""
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        seen = ((pool.labels != 3) & (pool.labels != 5)).nonzero()[:, 0]
+        return Picks(draw(seen, k, generator))
+
+
+def test_classes_that_vanish_from_the_picks_are_counted(monkeypatch) -> None:
+    blind = Method("blind", selecting(lambda _: Blind()), "none")
+    monkeypatch.setattr(board, "METHODS", (blind,))
+    monkeypatch.setattr(board, "PATIENCE", 20)
+    assert run_cell(Cell("blind", "digits", "symmetric", 0.7, SLOTS, 0)).lost == 2
