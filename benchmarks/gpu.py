@@ -6,14 +6,16 @@ python -m benchmarks.gpu --out FOLDER
 from __future__ import annotations
 
 import argparse
-import csv
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from benchmarks.page import FOLDER, Row, save_rows
 from benchmarks.timing import race, ratio
 from tamis import OGRS, LocalModel, Naive, Samples, Selector, Sliding, Trainer
 from tamis.kernels import nearest_on_gpu, walk_on_gpu
@@ -21,8 +23,8 @@ from tamis.models import mlp, resnet18, start
 from tamis.projection import nearest_in_chunks, walk_in_steps
 from tamis.streams import DATA_SETS, Constant, Replay, Symmetric
 
-Row = tuple[str, str, str]
 GPU = torch.device("cuda")
+REPEATS = 20
 
 
 def generator(seed: int) -> torch.Generator:
@@ -42,7 +44,7 @@ def twins() -> list[Row]:
     """Kernels against their torch twins."""
     same = []
     for seed in range(50):
-        rows, width, chains = 1000 + 37 * seed, 16 + 11 * seed, 1 + 5 * seed
+        rows, width, chains = 1000 + 37 * seed, 16 + 12 * seed, 1 + 5 * seed
         given = random_scan(rows, width, chains, seed)
         same.append((nearest_on_gpu(*given) == nearest_in_chunks(*given)).float().mean())
     walked = []
@@ -72,7 +74,9 @@ def lower_precision(images: Tensor) -> list[Row]:
     exact = nearest_on_gpu(goals, points, points.square().sum(dim=1), free, excess)
     half = points.bfloat16()
     rough = nearest_on_gpu(goals, half, half.float().square().sum(dim=1), free, excess)
-    return [("bfloat16 scan finds the same row", f"{(exact == rough).float().mean():.4f}", "0.98")]
+    return [
+        ("bfloat16 scan finds the same row", f"{(exact == rough).float().mean():.4f}", ">= 0.98")
+    ]
 
 
 def same_picks() -> list[Row]:
@@ -132,9 +136,6 @@ def no_waiting(samples: Samples) -> list[Row]:
                 trainer.step(few[slice(first, first + 32)])
         except RuntimeError as error:
             waits = str(error).splitlines()[0]
-            import traceback
-
-            traceback.print_exc()
         finally:
             torch.cuda.set_sync_debug_mode("default")
         rows.append((f"waits for the device in 20 slots, {name}", waits, "none"))
@@ -169,7 +170,7 @@ def slots(samples: Samples, many: int = 40) -> list[Row]:
         naive = times["naive"]
         rows.append((f"naive slot, {kind}, ms", f"{1000 * naive.median() / many:.3f}", ""))
         for name in list(times)[1:]:
-            rows.append((f"{name}, {kind}, over naive", str(ratio(times[name], naive)), "1.15"))
+            rows.append((f"{name}, {kind}, over naive", str(ratio(times[name], naive)), "<= 1.15"))
     return rows
 
 
@@ -177,49 +178,36 @@ def scan(rows_held: int = 1_000_000, width: int = 512, chains: int = 128) -> lis
     """The exact scan against the time that reading the points takes at best."""
     rows: list[Row] = []
     goals, points, norms, tax, excess = random_scan(rows_held, width, chains, 0)
-    for name, held in (("bfloat16", points.bfloat16()), ("float32", points)):
+    kinds = [
+        ("bfloat16", points.bfloat16(), "highest"),
+        ("float32, one pass of TF32", points, "high"),
+        ("float32, three passes of TF32", points, "highest"),
+    ]
+    for name, held, precision in kinds:
+        torch.set_float32_matmul_precision(precision)
         copy = torch.empty_like(held)
         times = race(
             {
-                "scan": lambda held=held: nearest_on_gpu(goals, held, norms, tax, excess),
-                "copy": lambda held=held, copy=copy: copy.copy_(held),
+                "scan": partial(again, nearest_on_gpu, goals, held, norms, tax, excess),
+                "copy": partial(again, copy.copy_, held),
             },
             wait=torch.cuda.synchronize,
         )
-        events = {}
-        for what, run in (
-            ("scan", lambda held=held: nearest_on_gpu(goals, held, norms, tax, excess)),
-            ("copy", lambda held=held, copy=copy: copy.copy_(held)),
-        ):
-            start_event, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start_event.record()
-            for _ in range(20):
-                run()
-            end.record()
-            torch.cuda.synchronize()
-            events[what] = start_event.elapsed_time(end) / 20
-        floor = events["copy"] / 2  # a copy reads and writes
-        size = held.numel() * held.element_size()
+        scanned, floor = times["scan"] / REPEATS, times["copy"] / REPEATS / 2  # a copy also writes
+        speed = held.numel() * held.element_size() / floor.median() / 1e12
+        what = f"scan of {rows_held:,} x {width}, K = {chains}, {name}"
         rows += [
-            (
-                f"scan of {rows_held:,} x {width}, K = {chains}, {name}, ms",
-                f"{events['scan']:.3f}",
-                "",
-            ),
-            (
-                f"floor: reading it at {size / floor / 1e9:,.2f} TB/s, {name}, ms",
-                f"{floor:.3f}",
-                "",
-            ),
-            (f"scan over floor, {name}", f"{events['scan'] / floor:.2f}", "2"),
-            (
-                f"scan over floor, {name}, host clock",
-                str(ratio(times["scan"], times["copy"] / 2)),
-                "",
-            ),
+            (f"{what}, ms", f"{1000 * scanned.median():.3f}", ""),
+            (f"reading it at {speed:.2f} TB/s, ms", f"{1000 * floor.median():.3f}", ""),
+            (f"{what}, over reading it", str(ratio(scanned, floor)), "<= 2"),
         ]
-        del copy
+    torch.set_float32_matmul_precision("highest")
     return rows
+
+
+def again(run: Callable[..., object], *given: Tensor) -> None:
+    for _ in range(REPEATS):
+        run(*given)
 
 
 def learn(data: object, seen: int, seed: int = 0) -> list[Row]:
@@ -258,13 +246,12 @@ def learn(data: object, seen: int, seed: int = 0) -> list[Row]:
                 "",
             )
         )
-        print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
+    parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--parts", default="twins,precision,picks,waits,scan,slots,learn")
     parser.add_argument("--slots", type=int, default=2000)
     options = parser.parse_args()
@@ -281,16 +268,13 @@ def main() -> None:
         "slots": lambda: slots(samples),
         "learn": lambda: learn(data, options.slots),
     }
-    print(torch.cuda.get_device_name(), torch.__version__)
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "gpu.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["what", "measured", "bar"])
-        for name in options.parts.split(","):
-            for row in parts[name]():
-                print(*row, sep="\t", flush=True)
-                writer.writerow(row)
-            file.flush()
+    found = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {date.today()}"
+    rows: list[Row] = [("machine", found, "")]
+    for name in options.parts.split(","):
+        for row in parts[name]():
+            print(*row, sep="\t", flush=True)
+            rows.append(row)
+        save_rows(options.out / "gpu.csv", rows)
 
 
 if __name__ == "__main__":
