@@ -116,6 +116,15 @@ class Picks:
         weights = real * (len(rows) / real.sum().clamp_min(1))
         return cls(rows, weights, search=search)
 
+    def real(self) -> Picks:
+        """Leave out the picks of weight 0, so that the mean of weighed losses stays what it was."""
+        if self.weights is None:
+            return self
+        real = self.weights > 0
+        targets = None if self.targets is None else self.targets[real]
+        weights = self.weights[real] * real.float().mean()
+        return Picks(self.rows[real], weights, targets, self.search)
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -26,4 +26,4 @@ def pick(
     >>> len(picks.rows)
     1
     """
-    return selector.select(Samples.of(inputs, labels), LocalModel(model), k, generator)
+    return selector.select(Samples.of(inputs, labels), LocalModel(model), k, generator).real()

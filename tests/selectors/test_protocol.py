@@ -61,3 +61,13 @@ def test_only_real_picks_are_picks() -> None:
     device = torch.device("meta")  # stands for one that must not be waited for
     rows, real = torch.arange(3, device=device), torch.ones(3, dtype=torch.bool, device=device)
     assert Picks.only(rows, real).weights.shape == (3,)
+
+
+def test_leaving_out_what_is_no_pick_keeps_the_mean() -> None:
+    losses, weights = torch.tensor([1.0, 5.0, 3.0, 2.0]), torch.tensor([2.0, 0.0, 0.0, 1.0])
+    picks = Picks(torch.arange(4), weights, targets=torch.eye(4)).real()
+    assert picks.rows.tolist() == [0, 3]
+    assert torch.equal(picks.targets, torch.eye(4)[[0, 3]])
+    torch.testing.assert_close(
+        (losses[picks.rows] * picks.weights).mean(), (losses * weights).mean()
+    )
