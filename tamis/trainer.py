@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples, Slot, send
 from tamis.local import Average, LocalModel, Window
@@ -28,10 +29,6 @@ COUNTED = 8192
 """Rows held for which shares are counted in every slot; of twice as many, in every other."""
 REFRESHED = 128
 """Rows whose features are renewed in one pass, at the least: fewer at a time waste the pass."""
-
-
-Augment = Callable[[Tensor, Tensor, int, torch.Generator], tuple[Tensor, Tensor]]
-"""Inputs, targets (class numbers or shares), number of classes and chance to inputs and targets."""
 
 
 class Outcome(NamedTuple):

@@ -78,7 +78,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", default="digits,mnist", help="data sets (default %(default)s)")
     parser.add_argument("--noise", default="symmetric,pair", help="kinds (default %(default)s)")
     parser.add_argument(
-        "--clean", default="0.9,0.7,0.5,0.3", help="clean ratios (default %(default)s)"
+        "--clean",
+        dest="clean_ratios",
+        default="0.9,0.7,0.5,0.3",
+        help="clean ratios (default %(default)s)",
     )
     parser.add_argument("--seeds", type=int, default=3, help="runs of a cell (default 3)")
     parser.add_argument(
@@ -154,7 +157,7 @@ def asked(options: Namespace) -> list[Cell]:
         known if options.methods is None else named(options.methods, known, "methods"),
         named(options.data, list(LOADERS), "data"),
         named(options.noise, list(NOISES), "noise"),
-        ratios(options.clean),
+        ratios(options.clean_ratios),
         options.seeds,
         options.slots,
     )

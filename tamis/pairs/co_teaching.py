@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion, cross_entropy
 from tamis.pairs.two_models import TwoModels, smallest
 from tamis.streams import Intake
-from tamis.trainer import Augment
 
 
 @dataclass(frozen=True)

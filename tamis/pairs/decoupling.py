@@ -6,13 +6,13 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion, cross_entropy
 from tamis.pairs.two_models import TwoModels
 from tamis.selectors.protocol import all_rows, lowest_marked
 from tamis.streams import Intake
-from tamis.trainer import Augment
 
 
 class Decoupling(TwoModels):

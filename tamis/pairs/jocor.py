@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion, cross_entropy
 from tamis.pairs.co_teaching import KeepRate
 from tamis.pairs.two_models import TwoModels, smallest
 from tamis.streams import Intake
-from tamis.trainer import Augment
 
 
 class JoCoR(TwoModels):

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion
 from tamis.monitor import count_classes, purity_of
 from tamis.selectors import Naive
 from tamis.streams import Intake
-from tamis.trainer import Augment, Outcome, Trainer
+from tamis.trainer import Outcome, Trainer
 
 
 class TwoModels(Trainer):
@@ -125,7 +126,7 @@ class TwoModels(Trainer):
     def _outcome(self, held: Samples, picks: Picks, loss: Tensor) -> Outcome:
         labels, ids, unknown = held.labels[picks.rows], held.ids[picks.rows], self._nothing.loss
         if picks.weights is not None:
-            ids = ids
+            ids = ids.masked_fill(picks.weights == 0, -1)
         classes = count_classes(labels, self.intake.classes or 0, picks.weights)
         purity = purity_of(held, picks)
         return Outcome(ids, classes, loss, unknown if purity is None else purity, unknown, unknown)

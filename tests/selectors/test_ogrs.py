@@ -191,3 +191,34 @@ def test_scaled_walks_do_not_care_about_units(factor: float) -> None:
     small = select(ogrs, pool, LocalModel(model), 16, 3)
     large = select(ogrs, replace(pool, inputs=pool.inputs * factor), LocalModel(stretched), 16, 3)
     assert small == large
+
+
+def loop_in_turn(ogrs: OGRS, pool: Samples, local: LocalModel, starts: list[int]) -> list[int]:
+    """Chains in step and, within a step, one after another; each has a price of its own."""
+    uses, prices, at = pool.uses.double(), [0.0] * len(starts), list(starts)
+    for _ in range(ogrs.steps):
+        slopes = local.input_gradients(pool.inputs[at], pool.labels[at])
+        for chain, slope in enumerate(slopes):
+            prices[chain] += ogrs.price_step * (uses[at[chain]].item() - ogrs.max_uses)
+            prices[chain] = max(0.0, prices[chain])
+            offsets = pool.inputs - pool.inputs[at[chain]]
+            cost = offsets @ slope + offsets.square().sum(dim=1) / (2 * ogrs.step_size)
+            at[chain] = (cost + prices[chain] * (uses - ogrs.max_uses)).argmin().item()
+            uses[at[chain]] += 1
+    return at
+
+
+@pytest.mark.parametrize("candidates", [None, 60])
+@pytest.mark.parametrize("case", range(8))
+def test_chains_in_turn_are_those_of_a_loop(case: int, candidates: int | None) -> None:
+    """More chains than are worked out at a time."""
+    ogrs = replace(
+        OGRS.paper(4, 2.0, max_uses=1), one_by_one=False, carry_price=False, candidates=candidates
+    )
+    pool, local = make_pool(case), LocalModel(make_model(case))
+    found = ogrs.select(pool, local, 21, Generator().manual_seed(case)).rows.tolist()
+    generator = Generator().manual_seed(case)
+    shown = torch.arange(60) if candidates is None else torch.randperm(60, generator=generator)
+    starts = torch.randint(60, (21,), generator=generator).tolist()
+    ends = loop_in_turn(ogrs, pool[shown], local, starts)
+    assert found == shown[ends].tolist()
