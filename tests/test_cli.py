@@ -21,6 +21,7 @@ from tamis.checkpoint import load_model
 from tamis.cli import COMMANDS, main
 from tamis.commands.listing import PARTS
 from tamis.models import Scale, mlp
+from tamis.selectors import SELECTORS, Oracle
 from tamis.streams import Constant, Ledger, Replay, Symmetric, digits
 
 
@@ -216,3 +217,18 @@ def test_every_command_helps_with_an_example(command: str, capsys) -> None:
         main([command, "--help"])
     assert stop.value.code == 0
     assert f"tamis {command}" in capsys.readouterr().out.split("example")[1]
+
+
+@pytest.mark.parametrize("name", [kind.__name__ for kind in SELECTORS if kind is not Oracle])
+def test_train_takes_every_selector(name: str, table: Path, tmp_path: Path) -> None:
+    arguments = ["train", str(table), "--label", "digit", "--drop", "name", "--selector", name]
+    few = ["--slots", "30", "--warm-up", "5", "--rows-per-slot", "50", "--out", str(tmp_path)]
+    assert main([*arguments, *few, "--window", "average", "--buffer", "PuriDivER"]) == 0
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["loss"] is not None for line in lines)
+
+
+def test_train_says_what_rho_needs(table: Path, tmp_path: Path, capsys) -> None:
+    arguments = ["train", str(table), "--label", "digit", "--id", "name", "--selector", "RHO"]
+    assert main([*arguments, "--out", str(tmp_path / "run")]) == 2
+    assert "--window average" in capsys.readouterr().err

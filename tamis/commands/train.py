@@ -17,14 +17,14 @@ from rich.console import Console
 from torch import Tensor, nn
 
 import tamis
-from tamis.buffers import BUFFERS
+from tamis.buffers import BUFFERS, PuriDivER
 from tamis.checkpoint import save_model
 from tamis.commands import UsageError
 from tamis.commands.progress import Bar
 from tamis.data import Slot
 from tamis.models import MODELS, Scale, start
 from tamis.monitor import CollapseWarning, Monitor
-from tamis.selectors import SELECTORS, Oracle, Selector
+from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.streams import Intake, OnBad, Table, open_table
 from tamis.suspects import Suspect, find_suspects, write_suspects
 from tamis.trainer import Trainer
@@ -65,6 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
     add("--rate", type=float, default=0.1, help="learning rate of SGD (default 0.1)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
+    add("--window", type=window, default=1, help="states seen by selectors, or average (default 1)")
     add("--on-bad", choices=get_args(OnBad), default="skip", help="bad rows (default skip)")
     add("--device", default="cpu", help="cpu or cuda (default cpu)")
     add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
@@ -78,6 +79,11 @@ def positive(text: str) -> int:
     if number < 1:
         raise ValueError
     return number
+
+
+def window(text: str) -> int | None:
+    """Read a number of states, or `average`."""
+    return None if text == "average" else positive(text)
 
 
 def run(options: Namespace) -> int:
@@ -143,6 +149,8 @@ def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
 
 def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
     """Build model, optimiser, buffer and trainer as asked."""
+    if isinstance(selector, RHO) and options.window == 1:
+        raise UsageError("RHO compares the weights with their average: add --window average.")
     factory = choose("model", options.model, MODELS)
     try:
         inner = start(factory, table.input_shape, len(table.classes), options.seed)
@@ -153,19 +161,24 @@ def make_trainer(options: Namespace, selector: Selector, table: Table, intake: I
     model = nn.Sequential(Scale(table.mean, table.deviation), inner)
     try:
         device = torch.empty(0, device=options.device).device
-        return Trainer(
+        buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)
+        trainer = Trainer(
             model,
             torch.optim.SGD(model.parameters(), options.rate),
             selector,
-            choose("buffer", options.buffer, BUFFERS)(options.capacity),
+            buffer,
             options.k,
             warm_up=options.warm_up,
+            window=options.window,
             ema=options.ema,
             pool_size=options.pool_size,
             intake=intake,
             device=device,
             seed=options.seed,
         )
+        if isinstance(buffer, PuriDivER):
+            buffer.local = trainer.averaged  # it keeps rows by what the model thinks of them
+        return trainer
     except (ValueError, RuntimeError, AssertionError) as error:
         raise UsageError(str(error).splitlines()[0]) from None
 

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw_judged
 
 EPSILON = 1e-8
 
@@ -35,9 +35,7 @@ class AdaptiveK:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows under the threshold; where none is, of the whole batch."""
-        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
-        losses = local.losses(pool.inputs[rows], pool.labels[rows]) if len(rows) else rows.float()
-        rows, losses = rows[losses.isfinite()], losses[losses.isfinite()]
+        rows, losses = draw_judged(pool, local, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         passing = rows[losses <= self._follow(losses.mean().item())]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw_rows, usable
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class BARE:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows that pass; where none does, of the whole batch."""
-        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
+        rows = usable(
+            pool, draw_rows(len(pool), max(self.batch, 4 * k), generator, pool.labels.device)
+        )
         if not len(rows):
             return Picks(rows)
         beliefs = local.probabilities(pool.inputs[rows])

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw, draw_rows, usable
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class Confident:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those without an issue, fewer where fewer are."""
-        rows = usable(pool, draw(all_rows(pool), max(self.candidates, 4 * k), generator))
+        rows = usable(
+            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        )
         if not len(rows):
             return Picks(rows)
         probabilities = local.probabilities(pool.inputs[rows]).float()

@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw_rows, usable
 from tamis.selectors.recall import Recall
 
 SURE = 1e-4
@@ -36,7 +36,7 @@ class ELR:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random, with a soft target for each."""
-        rows = usable(pool, draw(all_rows(pool), k, generator))
+        rows = usable(pool, draw_rows(len(pool), k, generator, pool.labels.device))
         if not len(rows):
             return Picks(rows)
         inputs, labels, ids = pool.inputs[rows], pool.labels[rows], pool.ids[rows]

@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw, draw_rows, usable
 
 MOST_REMOVED = 2.0
 """Rows removed for a row that agrees, at most: from the authors' code."""
@@ -40,7 +40,9 @@ class INCV:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those that agree, fewer where fewer do."""
-        rows = usable(pool, draw(all_rows(pool), max(self.candidates, 4 * k), generator))
+        rows = usable(
+            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        )
         if not len(rows):
             return Picks(rows)
         features = local.features(pool.inputs[rows]).double()

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw_judged
 
 
 @dataclass
@@ -42,9 +42,7 @@ class MentorNet:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of a weight above 0, and weigh them."""
-        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
-        losses = local.losses(pool.inputs[rows], pool.labels[rows]) if len(rows) else rows.float()
-        rows, losses = rows[losses.isfinite()], losses[losses.isfinite()]
+        rows, losses = draw_judged(pool, local, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         self._follow(losses.quantile(self.percentile).item())

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw, draw_rows, usable
 from tamis.selectors.recall import Recall
 
 HIGHEST = 10.0
@@ -39,7 +39,9 @@ class PCLOF:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the inliers, fewer where fewer are."""
-        rows = usable(pool, draw(all_rows(pool), max(self.candidates, 4 * k), generator))
+        rows = usable(
+            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        )
         if not len(rows):
             return Picks(rows)
         features = local.features(pool.inputs[rows])

@@ -92,6 +92,16 @@ def fit(pool: Samples, rows: Tensor) -> Tensor:
     return inputs.flatten(1).isfinite().all(dim=1) & (labels >= 0)
 
 
+def draw_judged(
+    pool: Samples, local: LocalModel, count: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw rows at random, and give those with a finite local loss, with it, in random order."""
+    rows = usable(pool, draw_rows(len(pool), count, generator, pool.labels.device))
+    losses = local.losses(pool.inputs[rows], pool.labels[rows]) if len(rows) else rows.float()
+    finite = losses.isfinite()
+    return rows[finite], losses[finite]
+
+
 def usable(pool: Samples, rows: Tensor) -> Tensor:
     """Return those of these rows that a model can learn from."""
     return rows[fit(pool, rows)]

@@ -8,7 +8,7 @@ from torch import Generator
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel, Window
-from tamis.selectors.protocol import all_rows, draw, usable
+from tamis.selectors.protocol import draw_rows, usable
 
 NOTHING_TO_COMPARE = (
     "RHO compares the weights as they are with a holdout model, or with their running average; "
@@ -36,7 +36,9 @@ class RHO:
         """Pick the k rows of a random batch with the highest reducible loss."""
         if self.holdout is None and isinstance(local.memory, Window) and local.memory.length == 1:
             raise ValueError(NOTHING_TO_COMPARE)
-        rows = usable(pool, draw(all_rows(pool), max(self.batch, 4 * k), generator))
+        rows = usable(
+            pool, draw_rows(len(pool), max(self.batch, 4 * k), generator, pool.labels.device)
+        )
         if not len(rows):
             return Picks(rows)
         inputs, labels = pool.inputs[rows], pool.labels[rows]
