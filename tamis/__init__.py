@@ -5,6 +5,7 @@ from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
 from tamis.data import Picks, Samples, Search, Slot
 from tamis.local import Average, LocalModel, Window
 from tamis.monitor import Accuracy, CollapseWarning, Monitor
+from tamis.noise_rate import Tracker
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector, pick
 from tamis.streams import BadInput, Intake, Replay
 from tamis.trainer import Diverged, Trainer
@@ -36,6 +37,7 @@ __all__ = [
     "Selector",
     "Sliding",
     "Slot",
+    "Tracker",
     "Trainer",
     "Window",
     "pick",

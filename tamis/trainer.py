@@ -19,6 +19,7 @@ from tamis.data import Picks, Samples, Slot, send
 from tamis.local import Average, LocalModel, Window
 from tamis.losses import Criterion, cross_entropy
 from tamis.monitor import Accuracy, count_classes, purity_of, shares_of
+from tamis.noise_rate import Tracker
 from tamis.selectors import Naive, Selector
 from tamis.selectors.protocol import Planner, draw_rows
 from tamis.step import Graph, Step
@@ -56,8 +57,9 @@ class Trainer:
     the cost of a slot does not grow with it; None shows all. `predict_first` predicts arriving
     labels before anything is learned from them, which costs a forward pass.
 
-    `augment` changes picked inputs and targets on their way to the optimiser's step: it is called
-    as `augment(inputs, targets, classes, generator)`, as `Mixup` is.
+    A `tracker` follows the clean ratio by those predictions. `augment` changes picked inputs and
+    targets on their way to the optimiser's step: it is called as `augment(inputs, targets,
+    classes, generator)`, as `Mixup` is.
 
     `refresh` keeps the features of every row in the buffer, and renews those of so many rows a
     slot, in turn: a selector then needs no pass of its own, at the price of features that are
@@ -83,6 +85,7 @@ class Trainer:
         augment: Augment | None = None,
         criterion: Criterion = cross_entropy,
         intake: Intake | None = None,
+        tracker: Tracker | None = None,
         device: str | torch.device = "cpu",
         precision: torch.dtype | None = None,
         graphed: bool = False,
@@ -110,6 +113,7 @@ class Trainer:
         self.predict_first = predict_first
         self.augment = augment
         self.intake = intake or Intake()
+        self.tracker = tracker
         self.generator = torch.Generator().manual_seed(seed)
         self.average = None if ema is None else Average(ema)
         self.window = None if window is None else Window(window)
@@ -173,6 +177,8 @@ class Trainer:
                 self._hold(self.intake.sift(samples))
                 return None
             predicted = logits.argmax(dim=1)
+            if self.tracker:
+                self.tracker.watch(logits.softmax(dim=1), samples.labels)
         self._hold(samples)
         return None if predicted is None else (predicted == samples.labels).float().mean()
 

@@ -1,0 +1,120 @@
+"""The tracker against known clean ratios, and models that are too sure or too shy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from tamis import Naive, Replay, Sliding, Trainer
+from tamis.models import mlp, start
+from tamis.noise_rate import Tracker
+from tamis.streams import Constant, Symmetric, digits
+
+CLASSES = 10
+
+
+def make_rows(
+    clean_ratio: float, sureness: float, factor: float, seed: int, pair: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Beliefs of a model whose first choice is right as often as its odds say, times a factor."""
+    generator = Generator().manual_seed(seed)
+    rows = 4000
+    true = torch.randint(CLASSES, (rows,), generator=generator)
+    lead = sureness * torch.randn(rows, generator=generator).abs()
+    right = torch.rand(rows, generator=generator) < lead.exp() / (lead.exp() + CLASSES - 1)
+    other = (true + torch.randint(1, CLASSES, (rows,), generator=generator)) % CLASSES
+    choice = torch.where(right, true, other)
+    shown = (factor * lead).exp() / ((factor * lead).exp() + CLASSES - 1)
+    beliefs = ((1 - shown) / (CLASSES - 1))[:, None].repeat(1, CLASSES)
+    beliefs[torch.arange(rows), choice] = shown
+    wrong = torch.rand(rows, generator=generator) > clean_ratio
+    shift = 1 if pair else torch.randint(1, CLASSES, (rows,), generator=generator)
+    return beliefs, torch.where(wrong, (true + shift) % CLASSES, true)
+
+
+def follow(*rows: tuple[Tensor, Tensor], half_life: float = 1e9) -> Tracker:
+    tracker = Tracker(CLASSES, half_life)
+    for beliefs, labels in rows:
+        for part in range(0, len(labels), 40):
+            tracker.watch(beliefs[part : part + 40], labels[part : part + 40])
+    return tracker
+
+
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("factor", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("sureness", [5.0, 12.0])  # right in about 65% and 85% of the rows
+@pytest.mark.parametrize("clean_ratio", [0.9, 0.6, 0.3])
+def test_it_finds_the_clean_ratio_however_sure_the_model_is(
+    clean_ratio: float, sureness: float, factor: float, pair: bool
+) -> None:
+    tracker = follow(make_rows(clean_ratio, sureness, factor, 0, pair))
+    assert tracker.estimate().value == pytest.approx(clean_ratio, abs=0.05)
+    assert (tracker.by_class() - clean_ratio).abs().mean() < 0.06
+
+
+def test_bands_hold_the_truth_about_nine_times_in_ten() -> None:
+    held = []
+    for seed in range(40):
+        ratio = 0.3 + 0.015 * seed
+        low, high = follow(make_rows(ratio, 6.0, 1.0, seed)).estimate()[1:]
+        held.append(low <= ratio <= high)
+        assert high - low < 0.1
+    assert 0.75 <= sum(held) / len(held) <= 1
+
+
+def test_old_rows_fade() -> None:
+    before, after = make_rows(0.9, 8.0, 1.0, 0), make_rows(0.4, 8.0, 1.0, 1)
+    assert follow(before, after, half_life=500).estimate().value == pytest.approx(0.4, abs=0.05)
+    assert follow(before, after).estimate().value == pytest.approx(0.65, abs=0.05)
+
+
+def test_fading_bands_are_as_wide_as_the_rows_they_rest_on() -> None:
+    rows = make_rows(0.6, 8.0, 1.0, 0)
+    short, long = (follow(rows, half_life=half_life).estimate() for half_life in (200, 1e9))
+    assert 1.5 < (short.high - short.low) / (long.high - long.low) < 6
+
+
+def test_the_confusion_is_that_of_the_labels() -> None:
+    even = follow(make_rows(0.6, 10.0, 1.0, 0)).confusion()
+    pair = follow(make_rows(0.6, 10.0, 1.0, 0, pair=True)).confusion()
+    torch.testing.assert_close(even.sum(dim=1), torch.ones(CLASSES, dtype=torch.float64))
+    eye = torch.eye(CLASSES)
+    expected = 0.6 * eye + 0.4 / 9 * (1 - eye)
+    assert (even - expected).abs().max() < 0.1
+    assert (pair - (0.6 * eye + 0.4 * eye.roll(1, dims=1))).abs().max() < 0.1
+
+
+def test_state_goes_on_where_it_was() -> None:
+    one, two = follow(make_rows(0.6, 8.0, 1.0, 0), half_life=500), Tracker(CLASSES, 500)
+    two.load(one.state())
+    for tracker in (one, two):
+        tracker.watch(*make_rows(0.4, 8.0, 1.0, 1))
+    assert one.estimate() == two.estimate()
+    assert torch.equal(one.by_class(), two.by_class())
+
+
+def test_nothing_and_nonsense_are_taken_calmly() -> None:
+    tracker = Tracker(CLASSES)
+    assert tracker.estimate() == (0.5, 0.0, 1.0)
+    assert tracker.by_class().isnan().all()
+    tracker.watch(torch.empty(0, CLASSES), torch.empty(0, dtype=torch.long))
+    tracker.watch(torch.full((5, CLASSES), torch.nan), torch.zeros(5, dtype=torch.long))
+    tracker.watch(torch.full((5, CLASSES), 0.1), torch.tensor([-1, 10, 99, -100, 10]))
+    assert tracker.estimate() == (0.5, 0.0, 1.0)
+    for settings in ({"classes": 1}, {"classes": 3, "half_life": 0}):
+        with pytest.raises(ValueError, match=r"at least 2|above 0"):
+            Tracker(**settings)
+
+
+def test_a_trainer_follows_its_stream() -> None:
+    data = digits()
+    inputs, labels = data.inputs.repeat(3, 1, 1), data.labels.repeat(3)
+    stream = Replay(inputs, labels, Symmetric(10), Constant(0.6), rows_per_slot=4)
+    model = start(mlp, data.input_shape, 10, 0)
+    tracker = Tracker(10)
+    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    trainer = Trainer(model, optimizer, Naive(), Sliding(1000), 32, tracker=tracker)
+    for _ in trainer.run(stream):
+        pass
+    assert tracker.estimate().value == pytest.approx(0.6, abs=0.06)
