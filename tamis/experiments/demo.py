@@ -12,10 +12,14 @@ from tamis.buffers import Growing
 from tamis.data import Slot
 from tamis.models import mlp, start
 from tamis.monitor import Line, Monitor
+from tamis.noise_rate import Estimate, Tracker
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
 from tamis.streams import DataSet, Ledger, Replay, Steps, Symmetric, digits
 from tamis.suspects import Suspect, find_suspects
 from tamis.trainer import Trainer
+
+TRACKED = 10
+"""Slots from one estimate of the clean ratio to the next."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,13 @@ class Settings:
     rate: float = 0.3
     ema: float = 0.99
     test_every: int = 50
+    half_life: float = 120.0
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one method did."""
+    """What one method did. `tracked` is the clean ratio as it was estimated at some slots."""
 
     name: str
     tested: list[Line]
@@ -43,6 +48,7 @@ class Result:
     seconds_per_slot: float
     warnings: list[str]
     suspects: list[Suspect]
+    tracked: dict[int, Estimate]
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
     """Train one method on the whole stream."""
     settings, data = demo.settings, demo.data
     model = start(mlp, data.input_shape, len(data.classes), settings.seed)
+    tracker, tracked = Tracker(len(data.classes), settings.half_life), {}
     trainer = Trainer(
         model,
         torch.optim.SGD(model.parameters(), settings.rate),
@@ -95,6 +102,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         settings.k,
         warm_up=settings.warm_up,
         ema=settings.ema,
+        tracker=tracker,
         seed=settings.seed,
     )
     with Monitor(
@@ -102,6 +110,8 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
     ) as monitor:
         for slot in slots_of(trainer, demo):
             monitor.record(slot)
+            if slot.number % TRACKED == 0 and slot.number > settings.warm_up:
+                tracked[slot.number] = tracker.estimate()
             progress(slot)
     rows = ((samples, [str(row) for row in samples.ids.tolist()]) for samples in demo.stream)
     return Result(
@@ -112,6 +122,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         monitor.seconds / monitor.slots,
         monitor.warnings,
         find_suspects(trainer.averaged, rows),
+        tracked,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tamis.noise_rate import Estimate
 from tamis.report.log import Log
 
 COLOURS = ("#8a8f98", "#d9822b", "#b45f9a", "#1f6feb", "#2f9e64", "#444444")
@@ -39,6 +40,25 @@ def draw_share(
     axes.set_ylabel(title)
     axes.set_ylim(0, 1.02)
     axes.legend(frameon=False, fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_tracked(tracked: Mapping[int, Estimate], clean_ratio: Callable[[int], float]) -> Figure:
+    """Draw the clean ratio as it was estimated, with its band, and as it was."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    slots = list(tracked)
+    value, low, high = zip(*tracked.values(), strict=True)
+    axes.fill_between(slots, low, high, color=COLOURS[3], alpha=0.15, label="90% band")
+    axes.plot(slots, value, color=COLOURS[3], linewidth=1.8, label="estimated")
+    true = [clean_ratio(slot) for slot in slots]
+    axes.plot(slots, true, color="#7a9a6d", linewidth=1.2, drawstyle="steps-mid", label="true")
+    axes.set_ylim(0, 1.02)
+    axes.set_ylabel("clean ratio")
+    axes.set_xlabel("slot")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#eeeeee")
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
     return figure
 
 

@@ -30,7 +30,7 @@ def read_log(path: Path) -> list[dict]:
 
 def test_everything_is_there(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
-    assert {"index.html", "accuracy.png", "purity.png", "coverage.png"} <= names
+    assert {"index.html", "accuracy.png", "purity.png", "coverage.png", "clean_ratio.png"} <= names
     assert {"suspects.csv", "ledger.csv", "log-naive.jsonl", "log-ogrs.jsonl"} <= names
     for log in folder.glob("log-*.jsonl"):
         lines = read_log(log)
@@ -61,6 +61,14 @@ def test_order_among_the_methods(folder: Path) -> None:
         purity[log.stem] = sum(line["purity"] for line in lines[200:]) / len(lines[200:])
     assert max(last, key=last.get) == "log-oracle"
     assert purity["log-naive"] < 0.85 < 0.95 < purity["log-ogrs"]
+
+
+def test_the_clean_ratio_is_followed(tmp_path: Path) -> None:
+    demo = prepare(Settings())
+    tracked = run_method(demo, "naive", tmp_path / "log", lambda slot: None).tracked
+    settled = [slot for slot in tracked if slot % 337 > 250]
+    off = [abs(tracked[slot].value - demo.clean_ratio(slot)) for slot in settled]
+    assert sum(off) / len(off) < 0.12
 
 
 def test_the_same_seed_gives_the_same_demo(tmp_path: Path) -> None:
