@@ -338,3 +338,20 @@ def test_what_is_augmented_is_what_is_learned(blobs: Samples) -> None:
     assert first[0] != first[1]
     inputs, targets, classes = seen[0]
     assert (inputs.shape, targets.shape, classes) == ((8, 2), (8,), 3)
+
+
+@pytest.mark.parametrize("refresh", [None, 16])
+def test_lower_precision_learns_as_well(blobs: Samples, refresh: int | None) -> None:
+    accuracies = []
+    for precision in (None, torch.bfloat16):
+        trainer = make_trainer(
+            OGRS(), model=make_model(mlp), precision=precision, refresh=refresh, warm_up=60
+        )
+        trainer.step(blobs)
+        for _ in range(120):
+            trainer.step()
+        right = replace(blobs, labels=torch.where(blobs.clean, blobs.labels, blobs.labels - 1) % 3)
+        accuracies.append(trainer.accuracy(right.inputs, right.labels).raw)
+    assert min(accuracies) > 0.95
+    if refresh:
+        assert trainer.buffer.pool().features.dtype == torch.bfloat16
