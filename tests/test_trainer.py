@@ -345,10 +345,10 @@ def test_lower_precision_learns_as_well(blobs: Samples, refresh: int | None) -> 
     accuracies = []
     for precision in (None, torch.bfloat16):
         trainer = make_trainer(
-            OGRS(), model=make_model(mlp), precision=precision, refresh=refresh, warm_up=60
+            OGRS(), model=make_model(mlp), precision=precision, refresh=refresh, warm_up=300
         )
         trainer.step(blobs)
-        for _ in range(120):
+        for _ in range(400):
             trainer.step()
         right = replace(blobs, labels=torch.where(blobs.clean, blobs.labels, blobs.labels - 1) % 3)
         accuracies.append(trainer.accuracy(right.inputs, right.labels).raw)
