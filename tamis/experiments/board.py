@@ -20,8 +20,8 @@ from tamis.monitor import CollapseWarning, Monitor
 from tamis.streams import DataSet, cifar10, digits, fashion_mnist, gaussians, mnist
 
 LOADERS = {load.__name__: load for load in (digits, mnist, fashion_mnist, cifar10, gaussians)}
-SLOTS, MOST_SLOTS = {"digits": 600, "gaussians": 600}, 1500
-"""Slots of a run if not said: ten to twenty passes over the rows held."""
+SLOTS, MOST_SLOTS = {"digits": 300, "gaussians": 300}, 1500
+"""Slots of a run if not said: about ten passes over the rows held."""
 PATIENCE = 200
 """Slots in a row without one pick of a class, after which the class counts as lost."""
 
