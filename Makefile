@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format bench clean
+.PHONY: demo test check lint format bench bench-gpu clean
 
 demo: $(VENV)/.ok  ## train five methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -22,8 +22,16 @@ format: $(VENV)/.ok
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ok  ## memory and speed of the buffers
-	$(BIN)/python -m benchmarks.buffers
+bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into docs/performance.md
+	$(BIN)/python -m benchmarks.slots
+	$(BIN)/python -m benchmarks.buffers --out docs/benchmarks
+	$(BIN)/python -m benchmarks.stream
+	$(BIN)/python -m benchmarks.staleness
+	$(BIN)/python -m benchmarks.page
+
+bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
+	$(BIN)/python -m benchmarks.gpu
+	$(BIN)/python -m benchmarks.page
 
 $(VENV)/.ok: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

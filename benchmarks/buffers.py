@@ -5,6 +5,7 @@ python -m benchmarks.buffers
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import page
 from tamis.buffers import BUFFERS
 from tamis.data import Samples
 
@@ -43,14 +45,24 @@ def measure(kind: type) -> tuple[float, float, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--out", type=Path, help="folder for buffers.csv (default: none is written)"
+    )
+    options = parser.parse_args()
     torch.set_num_threads(1)
     table = Table(title=f"{ROWS:,} rows x {WIDTH} in chunks of {CHUNK}, capacity {CAPACITY:,}")
     for name in ("buffer", "rows a second", "resident MB when full", "growth to the end"):
         table.add_column(name, justify="right")
+    lines: list[page.Line] = []
     for kind in BUFFERS:
         speed, size, growth = measure(kind)
+        numbers = (f"{speed:.0f}", f"{size:.0f}", f"{100 * growth:.2f}")
+        lines.append(dict(zip(page.BUFFERS, (kind.__name__, *numbers), strict=True)))
         table.add_row(kind.__name__, f"{speed:,.0f}", f"{size:.0f}", f"{100 * growth:+.2f}%")
     Console().print(table)
+    if options.out:
+        page.save_table(options.out / "buffers.csv", page.BUFFERS, lines)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from tamis.streams import DATA_SETS, Constant, Replay, Symmetric
 
 GPU = torch.device("cuda")
 REPEATS = 20
+CLAIMED = "OGRS, features kept, 16 renewed a slot"
 
 
 def generator(seed: int) -> torch.Generator:
@@ -170,7 +171,8 @@ def slots(samples: Samples, many: int = 40) -> list[Row]:
         naive = times["naive"]
         rows.append((f"naive slot, {kind}, ms", f"{1000 * naive.median() / many:.3f}", ""))
         for name in list(times)[1:]:
-            rows.append((f"{name}, {kind}, over naive", str(ratio(times[name], naive)), "<= 1.15"))
+            bar = "<= 1.15" if graphed and name == CLAIMED else ""
+            rows.append((f"{name}, {kind}, over naive", str(ratio(times[name], naive)), bar))
     return rows
 
 

@@ -21,7 +21,7 @@ LEAST_PER_PICK = 4
 """Candidates for each pick, at the least."""
 MEASURED = 256
 """Rows that units are measured on, at the most."""
-IN_TURN = 8
+IN_TURN = 32
 """Chains whose costs are worked out at a time where they move in turn: a few rows of K x N."""
 CHUNK = 8192
 """Rows of the pool looked at a time."""

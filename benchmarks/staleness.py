@@ -1,0 +1,114 @@
+"""What old features cost: kept and renewed a few at a time, against a fresh pass in every slot.
+
+python -m benchmarks.staleness
+
+MNIST, 5,000 rows held, half of the labels right, a 2-layer MLP, K = 32, the first 500 slots naive.
+The regret is the mean slope at the picks over that of the whole pool, both by fresh features: 1 is
+chance. The trainers of a seed take turns, slot by slot, so that their times can be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import mean
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from benchmarks.page import FOLDER, STALENESS, Line, save_table
+from tamis import OGRS
+from tamis.commands.progress import Bar
+from tamis.experiments.audit import Cell, prepare
+from tamis.streams import DataSet, Missing, mnist
+
+SEEDS = (0, 1, 2)
+REFRESH = (None, 128, 32, 8)
+PROBED = 50
+
+
+class Run:
+    """One trainer, and what is seen of it after the warm-up."""
+
+    def __init__(self, data: DataSet, refresh: int | None, seed: int, slots: int) -> None:
+        cell = Cell("staleness", "OGRS", OGRS(), slots=slots, seed=seed)
+        self.trainer, self._items = prepare(cell, data)
+        self.trainer.refresh = refresh
+        self.regrets: list[float] = []
+        self.errors: list[float] = []
+        self.purities: list[float] = []
+        self.seconds: list[float] = []
+
+    def step(self) -> None:
+        """Do a slot."""
+        if self.trainer.slots < self.trainer.warm_up:
+            self.trainer.step(next(self._items, None))
+        elif self.trainer.slots % PROBED:
+            self._note()
+        else:
+            self._probe()
+
+    def _note(self) -> Tensor:
+        slot = self.trainer.step()
+        self.purities.append(slot.purity)
+        self.seconds.append(slot.seconds)
+        return slot.ids  # the rows too, since the buffer was filled by one chunk
+
+    def _probe(self) -> None:
+        """Look at the pool with fresh features, just before a slot picks from it."""
+        pool = self.trainer.buffer.pool()
+        features, slopes = self.trainer.local.feature_view(pool.inputs, pool.labels)
+        steepness = slopes.norm(dim=1)
+        if pool.features is not None:
+            self.errors.append(((pool.features - features).norm() / features.norm()).item())
+        self.regrets.append((steepness[self._note()].mean() / steepness.mean()).item())
+
+    def tell(self, data: DataSet) -> Line:
+        """Say what came of it."""
+        accuracy = self.trainer.accuracy(data.test_inputs, data.test_labels)
+        # Features are renewed in some slots for all, so single slots tell nothing.
+        stretches = [part.mean() for part in torch.tensor(self.seconds).split(PROBED)]
+        return {
+            "regret": f"{mean(self.regrets):.4f}",
+            "feature_error": f"{mean(self.errors):.4f}" if self.errors else "",
+            "purity": f"{mean(self.purities):.4f}",
+            "accuracy": f"{accuracy.raw:.4f}",
+            "accuracy_ema": f"{accuracy.ema:.4f}",
+            "milliseconds": f"{1000 * torch.stack(stretches).median():.3f}",
+        }
+
+
+def measure(data: DataSet, slots: int, console: Console) -> list[Line]:
+    lines: list[Line] = []
+    with Bar("staleness", len(SEEDS) * slots, console) as bar:
+        for seed in SEEDS:
+            runs = {refresh: Run(data, refresh, seed, slots) for refresh in REFRESH}
+            for _ in range(slots):
+                for run in runs.values():
+                    run.step()
+                bar.advance()
+            lines += [
+                {"refresh": str(refresh or ""), "seed": str(seed), **run.tell(data)}
+                for refresh, run in runs.items()
+            ]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--slots", type=int, default=3000)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    console = Console()
+    try:
+        data = mnist()
+    except Missing as error:
+        console.print(f"{error} Left as it was: staleness.csv.")
+        return
+    save_table(options.out / "staleness.csv", STALENESS, measure(data, options.slots, console))
+
+
+if __name__ == "__main__":
+    main()
