@@ -16,10 +16,7 @@ PLAIN_CALLS = 3
 
 
 class Step:
-    """Forward, backward, update. The loss stays on the device: reading it would wait for it.
-
-    A loss that is not finite changes no weight by its gradient.
-    """
+    """Forward, backward, update. The loss stays on the device: reading it would wait for it."""
 
     def __init__(
         self,
@@ -39,23 +36,30 @@ class Step:
         with casting(inputs.device, self.precision):
             losses = self.criterion(self.model(inputs), targets)
         loss = (losses if weights is None else losses * weights).mean()
-        self.optimizer.zero_grad()
-        if inputs.device.type == "cpu":
-            if loss.isfinite():
-                loss.backward()
-                self.optimizer.step()
-        else:
-            loss.backward()
-            self._guard(~loss.detach().isfinite())
-            self.optimizer.step()
+        descend(loss, self.optimizer)
         return loss.detach()
 
-    def _guard(self, spoilt: Tensor) -> None:
-        """Drop the gradients of a spoilt loss, without waiting to hear whether it is."""
-        for group in self.optimizer.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    weight.grad.masked_fill_(spoilt, 0)
+
+def descend(loss: Tensor, *optimizers: Optimizer) -> None:
+    """Do a step of each optimiser. A loss that is not finite changes no weight by its gradient."""
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    finite = loss.detach().isfinite()
+    if loss.device.type == "cpu" and not finite:
+        return
+    loss.backward()
+    for optimizer in optimizers:
+        if loss.device.type != "cpu":  # which is not waited for, so it goes on as if nothing was
+            drop_gradients(optimizer, ~finite)
+        optimizer.step()
+
+
+def drop_gradients(optimizer: Optimizer, spoilt: Tensor) -> None:
+    """Set all gradients to 0 if they are spoilt."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            if weight.grad is not None:
+                weight.grad.masked_fill_(spoilt, 0)
 
 
 class Graph:

@@ -242,15 +242,18 @@ class Trainer:
 
     def _learn(self, held: Samples, picks: Picks) -> Outcome:
         """Do one optimiser step on the picked rows."""
-        labels, ids = held.labels[picks.rows], held.ids[picks.rows]
-        targets = labels if picks.targets is None else picks.targets
         inputs = held.inputs[picks.rows]
+        targets = held.labels[picks.rows] if picks.targets is None else picks.targets
         if self.augment:
             inputs, targets = self.augment(
                 inputs, targets, self.intake.classes or 0, self.generator
             )
-        loss = self._take_step(inputs, targets, picks.weights)
+        return self._report(held, picks, self._take_step(inputs, targets, picks.weights))
+
+    def _report(self, held: Samples, picks: Picks, loss: Tensor) -> Outcome:
+        """Count the uses of what was learned from, and say what it was."""
         self.buffer.use(picks.rows, picks.weights)
+        labels, ids = held.labels[picks.rows], held.ids[picks.rows]
         if picks.weights is not None:
             ids = ids.masked_fill(picks.weights == 0, -1)
         purity, search = purity_of(held, picks), picks.search

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -290,8 +290,7 @@ def hedging(scene: Scene) -> Runner:
         return HedgeMLP(int(torch.tensor(shape).prod()), classes, hidden=5)
 
     model = scene.model(make)
-    assert isinstance(model, HedgeMLP)  # noqa: S101
-    return scene.trainer(model=model, criterion=HedgeLoss(model))
+    return scene.trainer(model=model, criterion=HedgeLoss(cast(HedgeMLP, model)))
 
 
 def remembering(scene: Scene) -> Runner:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Unpack
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
-from tamis.losses import Criterion, cross_entropy
-from tamis.pairs.two_models import TwoModels, smallest
-from tamis.streams import Intake
+from tamis.pairs.two_models import Settings, TwoModels, smallest
 
 
 @dataclass(frozen=True)
@@ -65,29 +62,11 @@ class CoTeaching(TwoModels):
         noise_rate: float = 0.5,
         ramp: int = 1000,
         batch: int | None = None,
-        ema: float | None = 0.99,
-        predict_first: bool = True,
-        augment: Augment | None = None,
-        criterion: Criterion = cross_entropy,
-        intake: Intake | None = None,
-        device: str | torch.device = "cpu",
-        seed: int = 0,
+        **settings: Unpack[Settings],
     ) -> None:
         self.keep = KeepRate(noise_rate, ramp)
-        super().__init__(
-            models,
-            optimizers,
-            buffer,
-            k,
-            self.keep.batch(k) if batch is None else batch,
-            ema=ema,
-            predict_first=predict_first,
-            augment=augment,
-            criterion=criterion,
-            intake=intake,
-            device=device,
-            seed=seed,
-        )
+        batch = self.keep.batch(k) if batch is None else batch
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         count = self.keep.count(len(batch), self.slots)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Unpack
+
 from torch import nn
 from torch.optim import Optimizer
 
-from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
-from tamis.losses import Criterion, cross_entropy
-from tamis.pairs.two_models import TwoModels
+from tamis.pairs.two_models import Settings, TwoModels
 from tamis.selectors.protocol import all_rows, lowest_marked
-from tamis.streams import Intake
 
 
 class Decoupling(TwoModels):
@@ -31,30 +29,10 @@ class Decoupling(TwoModels):
         k: int = 32,
         *,
         batch: int | None = None,
-        warm_up: int = 0,
-        ema: float | None = 0.99,
-        predict_first: bool = True,
-        augment: Augment | None = None,
-        criterion: Criterion = cross_entropy,
-        intake: Intake | None = None,
-        device: str | torch.device = "cpu",
-        seed: int = 0,
+        **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(
-            models,
-            optimizers,
-            buffer,
-            k,
-            4 * k if batch is None else batch,
-            warm_up=warm_up,
-            ema=ema,
-            predict_first=predict_first,
-            augment=augment,
-            criterion=criterion,
-            intake=intake,
-            device=device,
-            seed=seed,
-        )
+        batch = 4 * k if batch is None else batch
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs).argmax(dim=1) for one in self.both)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Unpack
+
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
-from tamis.losses import Criterion, cross_entropy
 from tamis.pairs.co_teaching import KeepRate
-from tamis.pairs.two_models import TwoModels, smallest
-from tamis.streams import Intake
+from tamis.pairs.two_models import Settings, TwoModels, smallest
+from tamis.step import descend
 
 
 class JoCoR(TwoModels):
@@ -34,32 +33,14 @@ class JoCoR(TwoModels):
         ramp: int = 1000,
         strength: float = 0.1,
         batch: int | None = None,
-        ema: float | None = 0.99,
-        predict_first: bool = True,
-        augment: Augment | None = None,
-        criterion: Criterion = cross_entropy,
-        intake: Intake | None = None,
-        device: str | torch.device = "cpu",
-        seed: int = 0,
+        **settings: Unpack[Settings],
     ) -> None:
         if not 0 <= strength <= 1:
             raise ValueError(f"The strength of JoCoR is a share in [0, 1], got {strength}.")
         self.keep = KeepRate(noise_rate, ramp)
         self.strength = strength
-        super().__init__(
-            models,
-            optimizers,
-            buffer,
-            k,
-            self.keep.batch(k) if batch is None else batch,
-            ema=ema,
-            predict_first=predict_first,
-            augment=augment,
-            criterion=criterion,
-            intake=intake,
-            device=device,
-            seed=seed,
-        )
+        batch = self.keep.batch(k) if batch is None else batch
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs) for one in self.both)
@@ -85,19 +66,3 @@ def divergence(first: Tensor, second: Tensor) -> Tensor:
     """Return KL(p, q) + KL(q, p) a row: the sum over classes of (p - q) (log p - log q)."""
     p, q = first.log_softmax(dim=1), second.log_softmax(dim=1)
     return ((p.exp() - q.exp()) * (p - q)).sum(dim=1)
-
-
-def descend(loss: Tensor, *optimizers: Optimizer) -> None:
-    """Do a step of each optimiser. A loss that is not finite changes no weight by its gradient."""
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    finite = loss.detach().isfinite()
-    if loss.device.type == "cpu" and not finite:
-        return
-    loss.backward()
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    weight.grad.masked_fill_(~finite, 0)  # a GPU is not waited for
-        optimizer.step()

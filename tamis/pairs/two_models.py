@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import perf_counter
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +14,28 @@ from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion
-from tamis.monitor import count_classes, purity_of
 from tamis.selectors import Naive
 from tamis.streams import Intake
 from tamis.trainer import Outcome, Trainer
 
+SHARED = ("ema", "criterion", "device")
+"""Settings that the second model needs as well; all else happens once a slot."""
 
-class TwoModels(Trainer):
+
+class Settings(TypedDict, total=False):
+    """Those settings of `Trainer` that two models heed."""
+
+    warm_up: int
+    ema: float | None
+    predict_first: bool
+    augment: Augment | None
+    criterion: Criterion
+    intake: Intake | None
+    device: str | torch.device
+    seed: int
+
+
+class TwoModels(Trainer, ABC):
     """Trains two models on one stream, through one intake and one buffer.
 
     Every slot draws `batch` rows at random. A method says which of them each model learns from
@@ -38,43 +55,17 @@ class TwoModels(Trainer):
         buffer: Buffer,
         k: int,
         batch: int,
-        *,
-        warm_up: int = 0,
-        ema: float | None,
-        predict_first: bool,
-        augment: Augment | None,
-        criterion: Criterion,
-        intake: Intake | None,
-        device: str | torch.device,
-        seed: int,
+        **settings: Unpack[Settings],
     ) -> None:
+        unheeded = settings.keys() - Settings.__annotations__.keys()
+        if unheeded:
+            raise TypeError(f"Two models do not heed {', '.join(sorted(unheeded))}.")
         if batch < 1:
             raise ValueError(f"A slot draws at least 1 row, got batch={batch}.")
-        super().__init__(
-            models[0],
-            optimizers[0],
-            Naive(),
-            buffer,
-            k,
-            warm_up=warm_up,
-            ema=ema,
-            predict_first=predict_first,
-            augment=augment,
-            criterion=criterion,
-            intake=intake,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(models[0], optimizers[0], Naive(), buffer, k, **settings)
+        shared: dict[str, Any] = {name: value for name, value in settings.items() if name in SHARED}
         self.second = Trainer(
-            models[1],
-            optimizers[1],
-            Naive(),
-            buffer,
-            k,
-            ema=ema,
-            criterion=criterion,
-            intake=self.intake,
-            device=device,
+            models[1], optimizers[1], Naive(), buffer, k, intake=self.intake, **shared
         )
         self.batch = batch
         if alike(*models):
@@ -85,9 +76,9 @@ class TwoModels(Trainer):
         """Return the first and the second."""
         return self, self.second
 
+    @abstractmethod
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         """Say which rows of the batch each model learns from; change nothing."""
-        raise NotImplementedError
 
     def _train(self, batch: Samples, picks: tuple[Picks, Picks]) -> Tensor:
         """Update each model on its own rows; return the mean of the two losses."""
@@ -115,21 +106,12 @@ class TwoModels(Trainer):
         chosen = perf_counter()
         if not len(either):
             return self._nothing, chosen - started
-        outcome = self._outcome(held, either, self._train(batch, picks))
-        self.buffer.use(either.rows, either.weights)
+        outcome = self._report(held, either, self._train(batch, picks))
         self._watch(outcome.loss)
         for one in self.both:
             if one.average:
                 one.average.remember(one.model)
         return outcome, chosen - started
-
-    def _outcome(self, held: Samples, picks: Picks, loss: Tensor) -> Outcome:
-        labels, ids, unknown = held.labels[picks.rows], held.ids[picks.rows], self._nothing.loss
-        if picks.weights is not None:
-            ids = ids.masked_fill(picks.weights == 0, -1)
-        classes = count_classes(labels, self.intake.classes or 0, picks.weights)
-        purity = purity_of(held, picks)
-        return Outcome(ids, classes, loss, unknown if purity is None else purity, unknown, unknown)
 
 
 def alike(first: nn.Module, second: nn.Module) -> bool:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw_rows, usable
+from tamis.selectors.protocol import draw_seen
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,11 @@ class BARE:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows that pass; where none does, of the whole batch."""
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.batch, 4 * k), generator, pool.labels.device)
+        rows, beliefs = draw_seen(
+            pool, lambda inputs, _: local.probabilities(inputs), max(self.batch, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)
-        beliefs = local.probabilities(pool.inputs[rows])
-        finite = beliefs.isfinite().all(dim=1)
-        rows, beliefs = rows[finite], beliefs[finite]
         labels = pool.labels[rows]
         own = beliefs.gather(1, labels[:, None])[:, 0]
         passing = rows[own >= self._thresholds(beliefs, labels)[labels]]

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw, draw_rows, usable
+from tamis.selectors.protocol import draw, draw_seen
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Confident:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those without an issue, fewer where fewer are."""
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        rows, probabilities = draw_seen(
+            pool,
+            lambda inputs, _: local.probabilities(inputs),
+            max(self.candidates, 4 * k),
+            generator,
         )
         if not len(rows):
             return Picks(rows)
-        probabilities = local.probabilities(pool.inputs[rows]).float()
-        finite = probabilities.isfinite().all(dim=1)
-        rows, probabilities = rows[finite], probabilities[finite]
-        issues = find_issues(pool.labels[rows], probabilities, self.filter_by)
+        issues = find_issues(pool.labels[rows], probabilities.float(), self.filter_by)
         return Picks(draw(rows[~issues], k, generator))
 
 

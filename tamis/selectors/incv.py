@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw, draw_rows, usable
+from tamis.selectors.protocol import draw, draw_seen
 
 MOST_REMOVED = 2.0
 """Rows removed for a row that agrees, at most: from the authors' code."""
@@ -40,15 +40,12 @@ class INCV:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those that agree, fewer where fewer do."""
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        rows, features = draw_seen(
+            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)
-        features = local.features(pool.inputs[rows]).double()
-        finite = features.isfinite().all(dim=1)
-        rows, features = rows[finite], features[finite]
-        agree = self.cross_validate(features, pool.labels[rows], generator)
+        agree = self.cross_validate(features.double(), pool.labels[rows], generator)
         return Picks(draw(rows[agree], k, generator))
 
     def cross_validate(self, features: Tensor, labels: Tensor, generator: Generator) -> Tensor:

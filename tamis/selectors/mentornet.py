@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw_judged
+from tamis.selectors.protocol import draw_seen
 
 
 @dataclass
@@ -42,7 +42,7 @@ class MentorNet:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of a weight above 0, and weigh them."""
-        rows, losses = draw_judged(pool, local, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         self._follow(losses.quantile(self.percentile).item())

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw_judged
+from tamis.selectors.protocol import draw_seen
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Mixture:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows over the threshold; where none is, those nearest to it."""
-        rows, losses = draw_judged(pool, local, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
         if len(rows) < 2 or losses.max() == losses.min():  # nothing to split
             return Picks(rows[:k])
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw, draw_rows, usable
+from tamis.selectors.protocol import draw, draw_seen
 from tamis.selectors.recall import Recall
 
 HIGHEST = 10.0
@@ -39,14 +39,11 @@ class PCLOF:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the inliers, fewer where fewer are."""
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        rows, features = draw_seen(
+            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)
-        features = local.features(pool.inputs[rows])
-        finite = features.isfinite().all(dim=1)
-        rows, features = rows[finite], features[finite]
         labels, ids = pool.labels[rows], pool.ids[rows]
         factors = outlier_factors(features, labels, self.neighbours)
         total, times = self._factors.of(ids, 2).unbind(dim=1)

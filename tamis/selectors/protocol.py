@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -92,14 +93,19 @@ def fit(pool: Samples, rows: Tensor) -> Tensor:
     return inputs.flatten(1).isfinite().all(dim=1) & (labels >= 0)
 
 
-def draw_judged(
-    pool: Samples, local: LocalModel, count: int, generator: Generator
+def draw_seen(
+    pool: Samples, see: Callable[[Tensor, Tensor], Tensor], count: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw rows at random, and give those with a finite local loss, with it, in random order."""
+    """Draw rows at random, and give those of which something finite is seen, in random order.
+
+    `see` turns inputs and labels into losses, features or the like, one entry a row.
+    """
     rows = usable(pool, draw_rows(len(pool), count, generator, pool.labels.device))
-    losses = local.losses(pool.inputs[rows], pool.labels[rows]) if len(rows) else rows.float()
-    finite = losses.isfinite()
-    return rows[finite], losses[finite]
+    if not len(rows):
+        return rows, rows.float()
+    seen = see(pool.inputs[rows], pool.labels[rows])
+    finite = seen.reshape(len(seen), -1).isfinite().all(dim=1)
+    return rows[finite], seen[finite]
 
 
 def usable(pool: Samples, rows: Tensor) -> Tensor:

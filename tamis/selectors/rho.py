@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Generator
+from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel, Window
-from tamis.selectors.protocol import draw_rows, usable
+from tamis.selectors.protocol import draw_seen
 
 NOTHING_TO_COMPARE = (
     "RHO compares the weights as they are with a holdout model, or with their running average; "
@@ -36,14 +36,11 @@ class RHO:
         """Pick the k rows of a random batch with the highest reducible loss."""
         if self.holdout is None and isinstance(local.memory, Window) and local.memory.length == 1:
             raise ValueError(NOTHING_TO_COMPARE)
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.batch, 4 * k), generator, pool.labels.device)
-        )
-        if not len(rows):
-            return Picks(rows)
-        inputs, labels = pool.inputs[rows], pool.labels[rows]
-        irreducible = (self.holdout or local).losses(inputs, labels)
-        gains = local.newest().losses(inputs, labels) - irreducible  # eq. 3
-        rows, gains = rows[gains.isfinite()], gains[gains.isfinite()]
+
+        def gain(inputs: Tensor, labels: Tensor) -> Tensor:
+            irreducible = (self.holdout or local).losses(inputs, labels)
+            return local.newest().losses(inputs, labels) - irreducible  # eq. 3
+
+        rows, gains = draw_seen(pool, gain, max(self.batch, 4 * k), generator)
         # The draw has shuffled them, so that equals are picked among by chance.
         return Picks(rows[gains.topk(min(k, len(rows))).indices])

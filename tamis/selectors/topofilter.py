@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.local import LocalModel
-from tamis.selectors.protocol import draw, draw_rows, usable
+from tamis.selectors.protocol import draw, draw_seen
 
 SAME_PLACE = 1e-12
 """Squared distance, over the squared lengths, that rounding in double precision may leave."""
@@ -41,14 +41,11 @@ class TopoFilter:
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those kept, fewer where fewer are."""
-        rows = usable(
-            pool, draw_rows(len(pool), max(self.candidates, 4 * k), generator, pool.labels.device)
+        rows, features = draw_seen(
+            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)
-        features = local.features(pool.inputs[rows])
-        finite = features.isfinite().all(dim=1)
-        rows, features = rows[finite], features[finite]
         return Picks(draw(rows[self.sift(features, pool.labels[rows])], k, generator))
 
     def sift(self, features: Tensor, labels: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def make_pair() -> Callable[..., TwoModels]:
         return kind(
             models,
             optimizers,
-            settings.pop("buffer", None) or Growing(1000),
+            settings.pop("buffer", Growing(1000)),
             settings.pop("k", 8),
             **settings,
         )

@@ -282,3 +282,10 @@ def test_models_may_differ_in_kind(kind, blobs: Samples, make_pair) -> None:
 def test_wrong_settings_get_a_sentence(kind, make_pair, settings: dict, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make_pair(kind, **settings)
+
+
+@each
+@pytest.mark.parametrize("setting", ["graphed", "pool_size", "refresh", "windw"])
+def test_what_two_models_do_not_heed_is_refused(kind, make_pair, setting: str) -> None:
+    with pytest.raises(TypeError, match=f"do not heed {setting}"):
+        make_pair(kind, **{setting: 1})
