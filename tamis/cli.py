@@ -17,6 +17,7 @@ from tamis.commands import (
     listing,
     regret,
     reproduce,
+    tracker,
     train,
 )
 from tamis.streams import BadInput, Missing
@@ -31,6 +32,7 @@ COMMANDS = {
     "bench": bench,
     "regret": regret,
     "fairness": fairness,
+    "tracker": tracker,
 }
 
 

@@ -6,6 +6,7 @@ It needs what a stream gives for free: predictions made before anything was lear
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -19,10 +20,20 @@ RATIOS = torch.linspace(0.005, 0.995, 199, dtype=torch.float64)
 SLACKS = torch.logspace(-1.5, 1.0, 36, dtype=torch.float64)
 BAND = 1.353
 """Half of the 0.9 quantile of chi squared: what a profile likelihood may fall by in a 90% band."""
+LEAST_SPREAD = 0.5
+"""Variance of the agreements of a bin, below which it says nothing about the fit."""
+
+
+class Chances(NamedTuple):
+    """Chance that a label agrees, and logarithms of it and of its opposite."""
+
+    yes: Tensor
+    log_yes: Tensor
+    log_no: Tensor
 
 
 class Estimate(NamedTuple):
-    """A clean ratio, and the band that holds it nine times in ten if the model is as it seems."""
+    """A clean ratio, and a band that holds it about nine times in ten."""
 
     value: float
     low: float
@@ -39,8 +50,8 @@ class Tracker:
     are over- or underconfident.
 
     Rows fade: after `half_life` rows a row weighs half. Memory is some numbers for each class and
-    bin, however long the stream. The band knows of chance alone; a model that is sure and wrong
-    is beyond it.
+    bin, however long the stream. The band is as wide as chance makes it, and wider the worse the
+    two numbers fit. A model that is sure and wrong is beyond it.
 
     >>> tracker = Tracker(classes=2)
     >>> beliefs, labels = torch.tensor([[0.99, 0.01]]).repeat(1000, 1), torch.zeros(1000).long()
@@ -87,10 +98,18 @@ class Tracker:
         """Give the clean ratio with its 90% band; all is open where nothing was seen."""
         if not self._rows.sum():
             return Estimate(0.5, 0.0, 1.0)
-        likelihood = self._likelihood()
+        likelihood = self.likelihood()
         profile = likelihood.max(dim=1).values
-        inside = RATIOS[profile >= profile.max() - BAND]
+        inside = RATIOS[profile >= profile.max() - BAND * (1 + self._misfit(likelihood))]
         return Estimate(RATIOS[profile.argmax()].item(), inside.min().item(), inside.max().item())
+
+    def fit(self) -> tuple[float, float]:
+        """Give what to expect of the clean ratio, and of how far beliefs are too sure."""
+        if not self._rows.sum():
+            return 0.5, 1.0
+        shares = self.likelihood().flatten().softmax(dim=0).reshape(len(RATIOS), len(SLACKS))
+        slack = (shares.sum(dim=0) @ SLACKS.log()).exp()
+        return (shares.sum(dim=1) @ RATIOS).item(), slack.item()
 
     def by_class(self) -> Tensor:
         """Share of right labels among those given, for every class; nan where none was seen."""
@@ -110,6 +129,46 @@ class Tracker:
         counts = (self._pairs.cpu() * trust).sum(dim=2) + 1e-3 * torch.eye(self.classes)
         return counts / counts.sum(dim=1, keepdim=True)
 
+    def weight(self) -> float:
+        """Rows that would tell as much as these do if none had faded."""
+        return self._informed * self._rows.sum().item()
+
+    def agreement(self) -> float:
+        """Share of labels that are the model's first choice."""
+        return (self._agreeing.sum() / self._rows.sum()).item()
+
+    def pairs(self) -> Tensor:
+        """Count rows by first choice and given label."""
+        return self._pairs.sum(dim=2).cpu()
+
+    def choices(self) -> Tensor:
+        """Share of each class among the model's first choices."""
+        counts = self.pairs().sum(dim=1)
+        return counts / counts.sum()
+
+    def confidence(self) -> Tensor:
+        """Share of rows in every bin of confidence."""
+        counts = self._rows.sum(dim=0).cpu()
+        return counts / counts.sum()
+
+    def likelihood(self) -> Tensor:
+        """Log likelihood of the agreement at every ratio and slack, (ratios, slacks)."""
+        rows, agreeing = self._rows.cpu().sum(dim=0), self._agreeing.cpu().sum(dim=0)
+        agree = chances(self.classes)
+        each = agree.log_yes @ agreeing + agree.log_no @ (rows - agreeing)
+        # Beliefs are about as sure as they should be, until the rows say otherwise.
+        return self._informed * each - SLACKS.log().square() / 4
+
+    def without(self, faster: Tracker) -> Tracker:
+        """Take away the rows of a tracker that fades faster, and so leave the older ones."""
+        older = Tracker(self.classes, self.half_life)
+        older._rows = (self._rows - faster._rows).clamp_min(0)
+        older._agreeing = torch.minimum(self._agreeing - faster._agreeing, older._rows)
+        older._agreeing = older._agreeing.clamp_min(0)
+        older._pairs = (self._pairs - faster._pairs).clamp_min(0)
+        older._squares = self._squares  # a little too many, and so a little too careful
+        return older
+
     def state(self) -> dict[str, Tensor]:
         """Return all that is remembered."""
         return {
@@ -124,24 +183,26 @@ class Tracker:
         self._rows, self._agreeing = state["rows"].clone(), state["agreeing"].clone()
         self._pairs, self._squares = state["pairs"].clone(), state["squares"].item()
 
-    def _likelihood(self) -> Tensor:
-        """Log likelihood of the agreement at every ratio and slack, (ratios, slacks)."""
+    @property
+    def _informed(self) -> float:
+        """Rows that a weight of 1 stands for: fading weights tell more than their sum."""
+        return self._rows.sum().item() / max(self._squares, 1e-9)
+
+    def _misfit(self, likelihood: Tensor) -> float:
+        """Mean square of how far bins are from the best fit; chance alone makes it 1."""
+        ratio, slack = divmod(int(likelihood.argmax()), len(SLACKS))
+        agree = chances(self.classes).yes[ratio, slack]
         rows, agreeing = self._rows.cpu().sum(dim=0), self._agreeing.cpu().sum(dim=0)
-        # Fading weights carry the information of more rows than their sum.
-        informed = rows.sum() / max(self._squares, 1e-9)
-        right = accuracy_of(SLACKS[:, None], self.classes)
-        chance = (1 - right) / (self.classes - 1)
-        agree = RATIOS[:, None, None] * right + (1 - RATIOS[:, None, None]) * chance
-        agree = agree.clamp(1e-6, 1 - 1e-6)
-        each = agreeing * agree.log() + (rows - agreeing) * (1 - agree).log()
-        # Beliefs are about as sure as they should be, until the rows say otherwise.
-        return informed * each.sum(dim=2) - SLACKS.log().square() / 4
+        spread = self._informed * rows * agree * (1 - agree)
+        off = (self._informed * (agreeing - rows * agree)).square() / spread
+        told = spread > LEAST_SPREAD
+        return off[told].sum().item() / max(1, int(told.sum()) - 2)
 
     def _right(self) -> Tensor:
         """Share of first choices that are right, for every bin."""
         if not self._rows.sum():
             return torch.full((BINS,), torch.nan, dtype=torch.float64)
-        best = self._likelihood().max(dim=0).values.argmax()
+        best = self.likelihood().max(dim=0).values.argmax()
         return accuracy_of(SLACKS[best], self.classes)
 
 
@@ -157,3 +218,13 @@ def accuracy_of(slack: Tensor, classes: int) -> Tensor:
     middle = (torch.arange(BINS, dtype=torch.float64) + 0.5) / BINS * SUREST
     lead = middle / slack - math.log(classes - 1)
     return lead.sigmoid()
+
+
+@lru_cache(maxsize=8)
+def chances(classes: int) -> Chances:
+    """How likely a label agrees at every ratio, slack and bin."""
+    right = accuracy_of(SLACKS[:, None], classes)
+    by_chance = (1 - right) / (classes - 1)
+    yes = RATIOS[:, None, None] * right + (1 - RATIOS[:, None, None]) * by_chance
+    yes = yes.clamp(1e-6, 1 - 1e-6)
+    return Chances(yes, yes.log(), (1 - yes).log())
