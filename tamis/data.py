@@ -109,12 +109,19 @@ class Picks:
     search: Search | None = None
 
     @classmethod
-    def only(cls, rows: Tensor, real: Tensor, search: Search | None = None) -> Picks:
+    def only(
+        cls,
+        rows: Tensor,
+        real: Tensor,
+        search: Search | None = None,
+        targets: Tensor | None = None,
+    ) -> Picks:
         """Take those of the rows that are real picks."""
         if rows.device.type == "cpu":
-            return cls(rows[real], search=search)
+            targets = None if targets is None else targets[real]
+            return cls(rows[real], targets=targets, search=search)
         weights = real * (len(rows) / real.sum().clamp_min(1))
-        return cls(rows, weights, search=search)
+        return cls(rows, weights, targets, search)
 
     def real(self) -> Picks:
         """Leave out the picks of weight 0, so that the mean of weighed losses stays what it was."""

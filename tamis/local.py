@@ -147,6 +147,25 @@ class LocalModel:
         features, slopes = self._mean(both, inputs, labels).unbind(dim=1)
         return features, slopes
 
+    def beliefs_view(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and the share of belief in each class, from one pass."""
+
+        def both(state: State, x: Tensor, _: Tensor) -> Tensor:
+            features, logits = (at_least_float(part) for part in self._split(state, x))
+            return torch.cat([logits.softmax(dim=1), features], dim=1)
+
+        classes = last_linear(self.model)[1].out_features
+        both_seen = self._mean(both, inputs)
+        return both_seen[:, classes:], both_seen[:, :classes]
+
+    def beliefs_at(self, features: Tensor) -> Tensor:
+        """Share of belief in each class at features that are known: no pass through a model."""
+
+        def belief(state: State, x: Tensor, _: Tensor) -> Tensor:
+            return functional.linear(x, *self._head(state)).softmax(dim=1)
+
+        return self._mean(belief, features)
+
     def slopes_at(self, features: Tensor, labels: Tensor) -> Tensor:
         """Gradient of each row's local loss in features that are known: no pass through a model."""
 

@@ -29,13 +29,13 @@ class CollapseWarning(UserWarning):
 
 
 def purity_of(held: Samples, picks: Picks) -> Tensor | None:
-    """Clean share of the picks, on the device, where it is known what is clean."""
+    """Clean share of the picks that keep their label, on the device, where it is known."""
     if held.clean is None:
         return None
     clean = held.clean[picks.rows]
-    if picks.weights is None:
-        return clean.float().mean()
-    real = picks.weights > 0
+    real = torch.ones_like(clean) if picks.weights is None else picks.weights > 0
+    if picks.targets is not None:
+        real = real & (picks.targets.argmax(dim=1) == held.labels[picks.rows])
     return (clean & real).sum() / real.sum()
 
 

@@ -166,7 +166,7 @@ def test_processes_come_to_the_same_and_one_that_dies_costs_its_cell() -> None:
         ("--methods ogrs,rho", "no 'rho'; nearest: RHO, average; RHO, holdout."),
         ("--methods zzz", "--list"),
         ("--methods ,", "names nothing"),
-        ("--data mnits", "no 'mnits'; there are digits, mnist,"),
+        ("--data mnits", "no 'mnits'; nearest: mnist"),
         ("--noise pears", "no 'pears'; there are symmetric, pair"),
         ("--clean 0.5,half", "'0.5,half'"),
         ("--clean 0", "above 0"),

@@ -26,8 +26,6 @@ from tamis.commands import UsageError
 from tamis.commands.progress import Bar
 from tamis.commands.reproduce import make_folder
 from tamis.experiments.board import (
-    LOADERS,
-    MOST_SLOTS,
     Cell,
     Result,
     as_row,
@@ -38,7 +36,7 @@ from tamis.experiments.board import (
     load,
     run_cell,
 )
-from tamis.experiments.methods import METHODS, NOISES
+from tamis.experiments.methods import METHODS, NOISES, PLACES
 
 if TYPE_CHECKING:
     from tamis.report import board_page
@@ -75,7 +73,9 @@ class Failure:
 def add_arguments(parser: ArgumentParser) -> None:
     """Say what can be set."""
     parser.add_argument("--methods", help="names, comma separated (default: all)")
-    parser.add_argument("--data", default="digits,mnist", help="data sets (default %(default)s)")
+    parser.add_argument(
+        "--data", default="digits,mnist", help=f"of {', '.join(PLACES)} (default %(default)s)"
+    )
     parser.add_argument("--noise", default="symmetric,pair", help="kinds (default %(default)s)")
     parser.add_argument(
         "--clean",
@@ -84,9 +84,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="clean ratios (default %(default)s)",
     )
     parser.add_argument("--seeds", type=int, default=3, help="runs of a cell (default 3)")
-    parser.add_argument(
-        "--slots", type=int, help=f"slots of a run (default {MOST_SLOTS}, fewer for small data)"
-    )
+    parser.add_argument("--slots", type=int, help="slots of a run (default: the data set's own)")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)"
     )
@@ -155,7 +153,7 @@ def asked(options: Namespace) -> list[Cell]:
     known = [method.name for method in METHODS]
     return cells(
         known if options.methods is None else named(options.methods, known, "methods"),
-        named(options.data, list(LOADERS), "data"),
+        named(options.data, list(PLACES), "data"),
         named(options.noise, list(NOISES), "noise"),
         ratios(options.clean_ratios),
         options.seeds,

@@ -15,13 +15,10 @@ import torch
 from torch import Tensor
 
 from tamis.data import Slot
-from tamis.experiments.methods import METHODS, Method, Runner, Scene
+from tamis.experiments.methods import METHODS, PLACES, Method, Runner, Scene
 from tamis.monitor import CollapseWarning, Monitor
-from tamis.streams import DataSet, cifar10, digits, fashion_mnist, gaussians, mnist
+from tamis.streams import DataSet
 
-LOADERS = {load.__name__: load for load in (digits, mnist, fashion_mnist, cifar10, gaussians)}
-SLOTS, MOST_SLOTS = {"digits": 300, "gaussians": 300}, 1500
-"""Slots of a run if not said: about ten passes over the rows held."""
 PATIENCE = 200
 """Slots in a row without one pick of a class, after which the class counts as lost."""
 
@@ -76,9 +73,9 @@ def cells(
 ) -> list[Cell]:
     """List the runs: seeds outermost, so that a board fills evenly."""
     return [
-        Cell(method, source, noise, ratio, slots or SLOTS.get(source, MOST_SLOTS), seed)
+        Cell(method, place, noise, ratio, slots or PLACES[place].slots, seed)
         for seed in range(seeds)
-        for source in data
+        for place in data
         for noise in noises
         for ratio in clean_ratios
         for method in methods
@@ -90,7 +87,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     torch.set_num_threads(1)
     method = {method.name: method for method in METHODS}[cell.method]
     data = load(cell.data, folder)
-    scene = Scene(data, cell.noise, cell.clean_ratio, cell.slots, cell.seed)
+    scene = Scene(PLACES[cell.data], data, cell.noise, cell.clean_ratio, cell.slots, cell.seed)
     runner = method.build(scene)
     monitor, trained = Monitor(every=cell.slots + 1, patience=PATIENCE), 0
     started = perf_counter()
@@ -115,8 +112,16 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
         len(scene.models) - 1,
         state_bytes(runner, scene),
         sum("vanished" in text for text in monitor.warnings),
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}",
+        machine(scene.place.device),
     )
+
+
+def machine(device: str) -> str:
+    """Say what a run was made on."""
+    what = f"{os.cpu_count()} cores"
+    if device == "cuda":
+        what = torch.cuda.get_device_name()
+    return f"{what}, Python {platform.python_version()}, torch {torch.__version__}"
 
 
 def slots_of(runner: Runner, scene: Scene, method: Method, slots: int) -> Iterator[Slot]:
@@ -146,8 +151,8 @@ def owners(runner: Runner) -> Iterator[object]:
 
 
 def load(name: str, folder: Path | None) -> DataSet:
-    """Load a data set by its name."""
-    return LOADERS[name](folder)
+    """Load the rows of a place."""
+    return PLACES[name].load(folder)
 
 
 def header() -> list[str]:

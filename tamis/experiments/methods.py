@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
@@ -16,7 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from tamis.augment import Mixup, ShiftAndFlip
+from tamis.augment import Augment, Mixup, ShiftAndFlip
 from tamis.buffers import Buffer, Growing, PuriDivER
 from tamis.cadam import CAdam
 from tamis.clean_ratio import CrossValidation, Proportion
@@ -36,7 +37,7 @@ from tamis.losses import (
     cross_entropy,
     even_confusion,
 )
-from tamis.models import mlp, start
+from tamis.models import mlp, resnet18, start
 from tamis.monitor import Accuracy
 from tamis.pairs import CoTeaching, Decoupling, JoCoR
 from tamis.selectors import (
@@ -54,19 +55,29 @@ from tamis.selectors import (
     Mixture,
     Naive,
     Oracle,
+    Plausible,
     Selector,
     TopoFilter,
 )
 from tamis.selectors.o2u import cyclical
-from tamis.streams import Constant, DataSet, Intake, Noise, PairFlip, Replay, Symmetric
+from tamis.streams import (
+    Constant,
+    DataSet,
+    Intake,
+    Noise,
+    PairFlip,
+    Replay,
+    Symmetric,
+    cifar10,
+    digits,
+    fashion_mnist,
+    gaussians,
+    mnist,
+)
 from tamis.trainer import Trainer
 
-HELD = 5000
-RATE = 0.1
-SLOW = 0.01
-"""The rate for losses without a lower bound, which run away at the other one."""
-K = 32
-WARM_UP = 500
+SLOW = 0.1
+"""Share of the rate for losses without a lower bound, which run away at the whole one."""
 NOISES: dict[str, Callable[[int], Noise]] = {"symmetric": Symmetric, "pair": PairFlip}
 
 
@@ -95,10 +106,53 @@ class Passes:
         self.backward += len(fed[0]) * torch.is_grad_enabled()
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where methods compete: rows, how they arrive, and what is the same for all methods.
+
+    `held` rows arrive in the first slot, and a quarter of all rows at the least stays out; or all
+    rows arrive, where it is None: over all slots if `once`. `decay` is that of the averaged
+    weights. On a GPU, if there is one and `gpu` asks for it, passes run in bfloat16.
+    """
+
+    load: Callable[[Path | None], DataSet]
+    slots: int = 1500
+    held: int | None = 5000
+    once: bool = False
+    k: int = 32
+    warm_up: int = 500
+    model: Callable[[tuple[int, ...], int], nn.Module] = mlp
+    rate: float = 0.1
+    decay: float = 0.99
+    augment: Augment | None = None
+    gpu: bool = False
+
+    @property
+    def device(self) -> str:
+        """Say where models and rows are."""
+        return "cuda" if self.gpu and torch.cuda.is_available() else "cpu"
+
+
+PLACES = {
+    "digits": Place(digits, slots=300),
+    "mnist": Place(mnist),
+    "fashion_mnist": Place(fashion_mnist),
+    "cifar10": Place(cifar10),
+    "gaussians": Place(gaussians, slots=300),
+    "mnist-once": Place(mnist, slots=10_000, held=None, once=True, k=10),
+    "mnist-mixup": Place(mnist, slots=5000, augment=Mixup(1.0)),
+    "cifar10-resnet": Place(
+        cifar10, slots=8000, held=None, k=64, model=resnet18, rate=0.05, decay=0.995,
+        augment=ShiftAndFlip(), gpu=True,
+    ),
+}  # fmt: skip
+
+
 @dataclass
 class Scene:
     """One cell of the board without its method: what is trained on, and with what."""
 
+    place: Place
     data: DataSet
     noise: str
     clean_ratio: float
@@ -109,7 +163,8 @@ class Scene:
 
     def __post_init__(self) -> None:
         order = torch.randperm(len(self.data.labels), generator=Generator().manual_seed(self.seed))
-        held = min(HELD, len(order) * 3 // 4)
+        most, held = len(order), self.place.held
+        held = most if held is None else min(held, most * 3 // 4)
         self.held, self.others = order[:held], order[held:]
 
     @property
@@ -120,10 +175,12 @@ class Scene:
     @property
     def warm_up(self) -> int:
         """Slots that are naive before a selector takes over."""
-        return min(WARM_UP, self.slots // 4)
+        return min(self.place.warm_up, self.slots // 4)
 
     def stream(self, chunks: int = 1) -> Iterator[Samples]:
         """Let the rows held arrive: at once, or in so many chunks, one a slot."""
+        if self.place.once:
+            chunks = self.slots
         return iter(
             Replay(
                 self.data.inputs[self.held],
@@ -143,10 +200,16 @@ class Scene:
         right = torch.eye(self.classes)
         return self.clean_ratio * right + (1 - self.clean_ratio) * right.roll(1, dims=1)
 
-    def model(self, factory: Callable[[tuple[int, ...], int], nn.Module] = mlp) -> nn.Module:
+    def model(
+        self, factory: Callable[[tuple[int, ...], int], nn.Module] | None = None
+    ) -> nn.Module:
         """Make a model whose passes are counted; every further one starts from another seed."""
         seed = self.seed + 1000 * len(self.models)
+        factory = factory or self.place.model
         made = start(factory, self.data.input_shape, self.classes, seed)
+        if self.place.device == "cuda":
+            made = made.cuda()
+            made.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         made.register_forward_pre_hook(self.passes.count)
         self.models.append(made)
         return made
@@ -161,19 +224,25 @@ class Scene:
         **settings: Any,
     ) -> Trainer:
         """Make a trainer with what all methods share."""
-        model = model or self.model()
+        model, place = model or self.model(), self.place
+        shared: dict[str, Any] = {
+            "warm_up": self.warm_up,
+            "ema": place.decay,
+            "augment": place.augment,
+            "device": place.device,
+            "precision": torch.bfloat16 if place.device == "cuda" else None,
+        }
         return Trainer(
             model,
-            optimizer or SGD(model.parameters(), RATE),
+            optimizer or SGD(model.parameters(), place.rate),
             selector or Naive(),
             Growing(len(self.held)) if buffer is None else buffer,
-            K,
-            warm_up=self.warm_up,
+            place.k,
             criterion=criterion,
             predict_first=False,
             intake=Intake(self.classes),  # else a first pass over all rows counts the classes
             seed=self.seed,
-            **settings,
+            **shared | settings,
         )
 
 
@@ -237,12 +306,12 @@ def selecting(make: Callable[[Scene], Selector], **settings: Any) -> Callable[[S
     return lambda scene: scene.trainer(make(scene), **settings)
 
 
-def losing(make: Callable[[Scene], Criterion], rate: float = RATE) -> Callable[[Scene], Runner]:
-    """Set a loss into it."""
+def losing(make: Callable[[Scene], Criterion], share: float = 1.0) -> Callable[[Scene], Runner]:
+    """Set a loss into it, at this share of the rate of learning."""
 
     def build(scene: Scene) -> Runner:
         model = scene.model()
-        optimizer = SGD(model.parameters(), rate)
+        optimizer = SGD(model.parameters(), share * scene.place.rate)
         return scene.trainer(model=model, optimizer=optimizer, criterion=make(scene))
 
     return build
@@ -250,10 +319,10 @@ def losing(make: Callable[[Scene], Criterion], rate: float = RATE) -> Callable[[
 
 def o2u(scene: Scene) -> Runner:
     """Let the rate go up and down, and trim by the mean loss over it."""
-    model = scene.model()
-    optimizer = SGD(model.parameters(), RATE)
+    model, rate = scene.model(), scene.place.rate
+    optimizer = SGD(model.parameters(), rate)
     trainer = scene.trainer(O2U(keep=scene.clean_ratio), model, optimizer)
-    return Scheduled(trainer, cyclical(optimizer, 500, high=RATE, low=RATE / 10))
+    return Scheduled(trainer, cyclical(optimizer, 500, high=rate, low=rate / 10))
 
 
 def rho_with_holdout(scene: Scene) -> Runner:
@@ -266,7 +335,8 @@ def rho_with_holdout(scene: Scene) -> Runner:
         scene.data.inputs[rows], scene.data.labels[rows], 1 - scene.clean_ratio, generator
     )
     school = Trainer(
-        holdout, SGD(holdout.parameters(), RATE), Naive(), Growing(len(rows)), K, ema=None,
+        holdout, SGD(holdout.parameters(), scene.place.rate), Naive(), Growing(len(rows)),
+        scene.place.k, ema=None,
         predict_first=False, intake=Intake(scene.classes), seed=scene.seed,
     )  # fmt: skip
     school.step((inputs, labels))
@@ -280,7 +350,7 @@ def adapting(scene: Scene) -> Runner:
     """Learn the confusion of labels beside the model, from a start that guesses 0.9."""
     model, layer = scene.model(), NoiseAdaptation(even_confusion(scene.classes, 0.9))
     groups = [{"params": model.parameters()}, {"params": layer.parameters()}]
-    return scene.trainer(model=model, optimizer=SGD(groups, RATE), criterion=layer)
+    return scene.trainer(model=model, optimizer=SGD(groups, scene.place.rate), criterion=layer)
 
 
 def hedging(scene: Scene) -> Runner:
@@ -310,7 +380,8 @@ def shifting(scene: Scene) -> Runner:
 def decaying(scene: Scene) -> Runner:
     """Train naively with weight decay."""
     model = scene.model()
-    return scene.trainer(model=model, optimizer=SGD(model.parameters(), RATE, weight_decay=1e-3))
+    optimizer = SGD(model.parameters(), scene.place.rate, weight_decay=1e-3)
+    return scene.trainer(model=model, optimizer=optimizer)
 
 
 def confident_steps(scene: Scene) -> Runner:
@@ -326,10 +397,11 @@ def paired(
 
     def build(scene: Scene) -> Runner:
         models = (scene.model(), scene.model())
-        optimizers = (SGD(models[0].parameters(), RATE), SGD(models[1].parameters(), RATE))
+        optimizers = tuple(SGD(model.parameters(), scene.place.rate) for model in models)
         rate = {"noise_rate": 1 - scene.clean_ratio} if told else {"warm_up": scene.warm_up}
         return kind(
-            models, optimizers, Growing(len(scene.held)), K, predict_first=False,
+            models, (optimizers[0], optimizers[1]), Growing(len(scene.held)), scene.place.k,
+            predict_first=False,
             intake=Intake(scene.classes), seed=scene.seed, **rate, **settings,
         )  # fmt: skip
 
@@ -340,6 +412,7 @@ RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (
     Method("naive", selecting(lambda _: Naive()), "ogrs"),
     Method("oracle", selecting(lambda _: Oracle()), "ogrs", "every right label"),
+    Method("Plausible", selecting(lambda _: Plausible(), window=None, warm_up=0), "plausible"),
     Method("OGRS", selecting(lambda _: OGRS()), "ogrs"),
     Method("ITLM", selecting(lambda scene: ITLM(scene.clean_ratio)), "itlm", RATIO),
     Method(

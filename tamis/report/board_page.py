@@ -24,7 +24,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from tamis.checkpoint import write_atomically
 from tamis.experiments.board import PATIENCE, Result
-from tamis.experiments.methods import HELD, METHODS, RATE, WARM_UP, K
+from tamis.experiments.methods import METHODS, PLACES
 from tamis.report.plots import save_png, to_svg
 
 BASELINE = "naive"
@@ -275,13 +275,27 @@ def heading() -> str:
 
 def about(results: Sequence[Result]) -> str:
     """Say on what and with which settings the board was made."""
-    slots = ", ".join(f"{count:,}" for count in sorted({run.slots for run in results}))
     seeds = len({run.seed for run in results})
+    slots: dict[str, set[int]] = {}
+    for run in results:
+        slots.setdefault(run.data, set()).add(run.slots)
+    where = "; ".join(f"{name}: {setting(name, counts)}" for name, counts in slots.items())
     return (
-        f"Made on {machines(results)}. Runs: {len(results):,}; seeds: {seeds}; "
-        f"slots a run: {slots}; rows a slot: {K}; at most {HELD:,} rows held and {WARM_UP} "
-        f"slots of warm-up; "
-        f"SGD at {RATE} where a method brings no optimiser of its own."
+        f"Made on {machines(results)}. Runs: {len(results):,}; seeds: {seeds}. {where}. "
+        f"SGD at that rate where a method brings no optimiser of its own."
+    )
+
+
+def setting(name: str, slots: set[int]) -> str:
+    """Say what all methods share on a data set."""
+    place = PLACES[name]
+    counts = ", ".join(f"{count:,}" for count in sorted(slots))
+    held = "all rows" if place.held is None else f"at most {place.held:,} rows"
+    arrive = "arriving over all slots" if place.once else "held from the first slot on"
+    augment = f", {place.augment}" if place.augment else ""
+    return (
+        f"{counts} slots of {place.k} picks, {held} {arrive}, at most {place.warm_up} slots of "
+        f"warm-up, {place.model.__name__} at rate {place.rate}, decay {place.decay}{augment}"
     )
 
 

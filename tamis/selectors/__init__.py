@@ -14,11 +14,13 @@ from tamis.selectors.ogrs import OGRS
 from tamis.selectors.open_set import PCLOF
 from tamis.selectors.oracle import Oracle
 from tamis.selectors.pick import pick
+from tamis.selectors.plausible import Plausible
 from tamis.selectors.protocol import Selector
 from tamis.selectors.rho import RHO
 from tamis.selectors.topofilter import TopoFilter
 
 SELECTORS = (
+    Plausible,
     Naive,
     Oracle,
     ITLM,
@@ -52,6 +54,7 @@ __all__ = [
     "Mixture",
     "Naive",
     "Oracle",
+    "Plausible",
     "Selector",
     "TopoFilter",
     "pick",

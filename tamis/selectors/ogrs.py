@@ -14,11 +14,9 @@ from tamis.data import Picks, Samples, Search, send
 from tamis.local import LocalModel, at_least_float
 from tamis.projection import nearest, walk_among
 from tamis.selectors.fairness import draw_fairly
-from tamis.selectors.protocol import all_rows, fit, lowest_marked, plan_rows
+from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, fit, lowest_marked, plan_rows
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
-LEAST_PER_PICK = 4
-"""Candidates for each pick, at the least."""
 MEASURED = 256
 """Rows that units are measured on, at the most."""
 IN_TURN = 32

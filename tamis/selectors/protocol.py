@@ -37,6 +37,8 @@ class Planner(Selector, Protocol):
         ...
 
 
+LEAST_PER_PICK = 4
+"""Candidates for each pick, at the least."""
 SHORT = 8192
 """Rows in a pool that is cheaply shuffled whole."""
 

@@ -20,11 +20,11 @@ from tamis.experiments.board import (
     key,
     run_cell,
 )
-from tamis.experiments.methods import METHODS, NOISES, K, Method, selecting
+from tamis.experiments.methods import METHODS, NOISES, PLACES, Method, selecting
 from tamis.local import LocalModel
 from tamis.selectors.protocol import draw
 
-SLOTS, WARM_UP = 40, 10
+SLOTS, WARM_UP, K = 40, 10, PLACES["digits"].k
 DIGITS_HELD = 1347 * 3 // 4
 RESULT = Result(
     "naive", "digits", "pair", 0.3, 40, 2, 0.5, math.nan, 0.25, 0.125, 1.5, 1.0, 1.0, 0, 64, 1,

@@ -1,0 +1,261 @@
+"""Plausible, then most to learn: the project's own rule, the next generation of OGRS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from tamis.data import Picks, Samples, send
+from tamis.local import LocalModel, at_least_float
+from tamis.noise_rate import Tracker
+from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit
+
+DOUBT = 0.02
+"""What is added to every vote and belief: neither alone rules a label out."""
+VOTES = 2.0
+"""How much more a vote counts than a belief, which has seen the label that it judges."""
+FAINT = 0.05
+"""Say of a voter whose own label is surely wrong."""
+PACE, SLOW = 0.05, 0.01
+"""Share of the newest slot in a running mean, and in that of how labels get mixed up."""
+REFIT = 50
+"""Slots from one fit of the clean ratio to the next."""
+SURE, EARNED = 0.8, 0.85
+"""A label is mended where another one is this likely, and first choices are right this often."""
+CAUTION, CURIOSITY = 2.0, 0.5
+"""Powers by which a sure label and a steep loss make a pick likelier."""
+LEAST = 4
+"""Picks at the least: the likeliest rows, where nothing is plausible."""
+
+
+class Views(NamedTuple):
+    """Rows as the averaged model sees them; what cannot be used weighs nothing."""
+
+    features: Tensor
+    beliefs: Tensor
+    labels: Tensor
+    good: Tensor
+
+
+class Verdict(NamedTuple):
+    """What is thought of every row: classes by their probability, and where the label stands."""
+
+    posterior: Tensor
+    right: Tensor
+    lead: Tensor
+    plausible: Tensor
+
+
+@dataclass
+class Plausible:
+    """Of rows whose given label is plausible, pick those that there is most to learn from.
+
+    What class a row is of is asked of its neighbours among the last `voters` rows looked at, each
+    voting with its given label, none for itself, and of the averaged model. How far both can be
+    believed, and how many labels are right, is fitted to the labels themselves; so is which
+    classes get mixed up. A label is plausible where no other class is likelier once all that, and
+    the label, is known. Picks are drawn from the plausible rows, the more often the surer their
+    label is and the steeper their loss still is. `mend`: rows whose label is not plausible are
+    used too, with what is likelier as their target, once first choices are right often enough.
+
+    Look through the average: `Trainer(window=None)`. Four candidates a pick are drawn at random;
+    neighbours are close by `sharpness`; estimates fade by half over `half_life` rows.
+    docs/methods/plausible.md has the problem that this solves, and what each part is worth.
+    """
+
+    voters: int = 2048
+    sharpness: float = 20.0
+    half_life: float = 10_000.0
+    mend: bool = True
+
+    def __post_init__(self) -> None:
+        if self.voters < 1 or self.sharpness <= 0:
+            raise ValueError(f"Voters and sharpness are above 0, got {self}.")
+        self._memory: Memory | None = None
+
+    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+        """Draw k of the plausible rows, fewer where fewer are."""
+        k, device = min(k, len(pool)), pool.labels.device
+        rows = draw_rows(len(pool), LEAST_PER_PICK * k, generator, device)
+        chance = send(torch.rand(len(rows), generator=generator), device)
+        among = pool[rows]
+        seen = look(among, local)
+        if self._memory is None:
+            classes, width = seen.beliefs.shape[1], seen.features.shape[1]
+            self._memory = Memory(classes, width, self.voters, self.half_life)
+            self._memory.to(device)
+        verdict = self._memory.judge(seen, among.ids, self.sharpness)
+        targets = functional.one_hot(seen.labels, seen.beliefs.shape[1]).to(seen.beliefs.dtype)
+        usable = verdict.plausible
+        if self.mend:
+            mended = (
+                ~usable & (verdict.posterior.amax(dim=1) >= SURE) & (self._memory.trust >= EARNED)
+            )
+            targets = torch.where(mended[:, None], verdict.posterior, targets)
+            usable = usable | mended
+        steepness = 1.01 - (targets * seen.beliefs).sum(dim=1)
+        # The k highest of log weight plus Gumbel noise are k draws by weight, none twice.
+        noise = -(-chance.clamp(1e-9, 1 - 1e-7).log()).log()
+        weight = verdict.lead.clamp_min(1e-4) ** CAUTION * steepness**CURIOSITY
+        score = weight.log() + noise
+        likeliest = verdict.right.topk(min(LEAST, k)).indices
+        usable = usable.index_fill(0, likeliest, True) & seen.good
+        best = torch.where(usable, score, -torch.inf).topk(min(k, len(rows))).indices
+        return Picks.only(rows[best], usable[best], targets=targets[best] if self.mend else None)
+
+    def clean_ratio(self) -> float | None:
+        """Share of labels that are right, as far as is known."""
+        return None if self._memory is None else self._memory.ratio
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is remembered."""
+        return {} if self._memory is None else self._memory.state()
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        self._memory = None
+        if state:
+            voters, width = state["directions"].shape
+            self._memory = Memory(len(state["given"]), width, voters, self.half_life)
+            self._memory.load(state)
+
+
+def look(samples: Samples, local: LocalModel) -> Views:
+    """Look at rows through the averaged model; what is kept of them is good enough."""
+    good = fit(samples, all_rows(samples))
+    if samples.features is None:
+        blank = good.reshape(-1, *[1] * (samples.inputs.dim() - 1))
+        inputs = torch.where(blank, samples.inputs, torch.zeros_like(samples.inputs))
+        features, beliefs = local.beliefs_view(inputs)
+    else:
+        features = at_least_float(samples.features)
+        beliefs = local.beliefs_at(features)
+    good = good & features.isfinite().all(dim=1) & beliefs.isfinite().all(dim=1)
+    return Views(
+        features.masked_fill(~good[:, None], 0),
+        beliefs.masked_fill(~good[:, None], 0),
+        samples.labels.clamp_min(0),
+        good,
+    )
+
+
+class Memory:
+    """The last rows looked at, and running means: no more after a million slots than after one."""
+
+    def __init__(self, classes: int, width: int, voters: int, half_life: float) -> None:
+        even = torch.full((classes,), 1 / classes)
+        self.directions, self.says = torch.zeros(voters, width), torch.zeros(voters)
+        self.labels, self.ids = torch.zeros(voters, dtype=torch.long), torch.full((voters,), -1)
+        self.mean, self.square = torch.zeros(width), torch.zeros(width)
+        self.given, self.believed, self.voted = even, even, even
+        # Share of rows of each true class and given label, as far as is known.
+        self.joint = even[:, None] * even
+        self.trust = torch.zeros(())
+        self.tracker = Tracker(classes, half_life)
+        self.ratio, self.slack = 0.5, 1.0
+        self.slots = self.written = 0
+
+    def to(self, device: torch.device) -> None:
+        """Move all that is kept to where the rows are."""
+        for name in KEPT:
+            setattr(self, name, getattr(self, name).to(device))
+
+    def judge(self, seen: Views, ids: Tensor, sharpness: float) -> Verdict:
+        """Say how plausible the labels of these rows are, and learn from having seen them."""
+        weight = (seen.good / seen.good.sum().clamp_min(1)).to(seen.beliefs.dtype)
+        given = functional.one_hot(seen.labels, len(self.given)).to(seen.beliefs.dtype)
+        directions = self._direct(seen.features, weight)
+        at = self._remember(directions, seen, ids)
+        votes = self._ask(directions, ids, sharpness)
+        self.given = self._blend(self.given, weight @ given)
+        self.believed = self._blend(self.believed, weight @ seen.beliefs)
+        self.voted = self._blend(self.voted, weight @ votes)
+        votes, beliefs = self._align(votes, self.voted), self._align(seen.beliefs, self.believed)
+        evidence = VOTES * (votes + DOUBT).log() + (beliefs + DOUBT).log()
+        self.tracker.watch(evidence.softmax(dim=1), seen.labels.masked_fill(~seen.good, -1))
+        if self.slots % REFIT == 0:
+            self.ratio, self.slack = self.tracker.fit()
+        classes = (evidence / self.slack).softmax(dim=1)
+        self.trust = self._blend(self.trust, weight @ classes.amax(dim=1))
+        # What first choices are worth is all that they have earned: early on, nearly nothing.
+        classes = (evidence / self.slack * self.trust).softmax(dim=1)
+        posterior = classes * self.confusion(len(ids))[:, seen.labels].T
+        posterior = posterior / posterior.sum(dim=1, keepdim=True)
+        self.joint = self.joint.lerp((posterior * weight[:, None]).T @ given, SLOW)
+        right = posterior.gather(1, seen.labels[:, None])[:, 0]
+        self.says[at] = (seen.good * (FAINT + right))[: len(at)]
+        first, second = posterior.topk(2, dim=1).values.unbind(dim=1)
+        self.slots += 1
+        return Verdict(posterior, right, first - second, right >= first)
+
+    def confusion(self, rows: int) -> Tensor:
+        """Share of each given label among rows of a class, where a slot has so many rows.
+
+        The clean ratio stands on the diagonal; wrong labels are counted from one of each on.
+        """
+        wrong = 1 - torch.eye(len(self.given), device=self.joint.device)
+        counts = (self.joint * rows / SLOW + 1) * wrong
+        spread = counts / counts.sum(dim=1, keepdim=True)
+        return self.ratio * (1 - wrong) + (1 - self.ratio) * spread
+
+    def _direct(self, features: Tensor, weight: Tensor) -> Tensor:
+        """Turn features into directions, every one of them as far spread as the others."""
+        self.mean = self._blend(self.mean, weight @ features)
+        self.square = self._blend(self.square, weight @ features.square())
+        spread = (self.square - self.mean.square()).clamp_min(1e-12).sqrt()
+        return functional.normalize((features - self.mean) / spread)
+
+    def _remember(self, directions: Tensor, seen: Views, ids: Tensor) -> Tensor:
+        """Let the rows vote in place of the oldest ones, and say where they stand now."""
+        few = min(len(ids), len(self.labels))
+        at = (self.written + torch.arange(few, device=ids.device)) % len(self.labels)
+        self.directions[at], self.labels[at] = directions[:few], seen.labels[:few]
+        self.ids[at], self.says[at] = ids[:few], (seen.good * (FAINT + self.ratio))[:few]
+        self.written += few
+        return at
+
+    def _ask(self, directions: Tensor, ids: Tensor, sharpness: float) -> Tensor:
+        """Let neighbours vote for the class of every row, each as far as its own label is right."""
+        held = min(self.written, len(self.labels))
+        near = (sharpness * directions) @ self.directions[:held].T
+        near.masked_fill_(ids[:, None] == self.ids[:held], -torch.inf)
+        near = near.softmax(dim=1).nan_to_num_(0)  # a row alone has no neighbour
+        given = functional.one_hot(self.labels[:held], len(self.given)).to(near.dtype)
+        votes = near @ (given * self.says[:held, None])
+        return votes / votes.sum(dim=1, keepdim=True).clamp_min(1e-9)
+
+    def _align(self, shares: Tensor, running: Tensor) -> Tensor:
+        """Let classes be as frequent as their labels are: a class that is lost would stay lost."""
+        shares = shares * (self.given / running.clamp_min(1e-3))
+        return shares / shares.sum(dim=1, keepdim=True).clamp_min(1e-9)
+
+    def _blend(self, running: Tensor, newest: Tensor) -> Tensor:
+        """Move a running mean on; the first slot begins it."""
+        return running.lerp(newest, PACE) if self.slots else newest
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is remembered."""
+        numbers = {name: torch.tensor(getattr(self, name)) for name in NUMBERS}
+        tracker = {f"tracker_{name}": value for name, value in self.tracker.state().items()}
+        return {name: getattr(self, name) for name in KEPT} | numbers | tracker
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        for name in KEPT:
+            setattr(self, name, state[name].clone())
+        for name in NUMBERS:
+            setattr(self, name, state[name].item())
+        self.tracker.load(
+            {name.removeprefix("tracker_"): state[name] for name in state if "tracker_" in name}
+        )
+
+
+KEPT = (
+    "directions", "says", "labels", "ids", "mean", "square", "given", "believed", "voted", "joint",
+    "trust",
+)  # fmt: skip
+NUMBERS = ("ratio", "slack", "slots", "written")
