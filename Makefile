@@ -4,7 +4,7 @@ BIN     = $(VENV)/bin
 
 .PHONY: demo test check lint format bench bench-gpu clean
 
-demo: $(VENV)/.ok  ## train five methods side by side on a drifting stream, and show the result
+demo: $(VENV)/.ok  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
 
 test: $(VENV)/.ok  ## the tests

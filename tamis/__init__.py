@@ -3,10 +3,11 @@
 from tamis.admm import ADMM
 from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
 from tamis.data import Picks, Samples, Search, Slot
+from tamis.drift import Alarm
 from tamis.local import Average, LocalModel, Window
 from tamis.monitor import Accuracy, CollapseWarning, Monitor
 from tamis.noise_rate import Tracker
-from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector, pick
+from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector, pick
 from tamis.streams import BadInput, Intake, Replay
 from tamis.trainer import Diverged, Trainer
 
@@ -17,6 +18,7 @@ __all__ = [
     "ITLM",
     "OGRS",
     "Accuracy",
+    "Alarm",
     "Average",
     "BadInput",
     "BalancedReservoir",
@@ -30,6 +32,7 @@ __all__ = [
     "Naive",
     "Oracle",
     "Picks",
+    "Plausible",
     "Replay",
     "Reservoir",
     "Samples",

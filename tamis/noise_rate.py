@@ -18,6 +18,8 @@ SUREST = 16.0
 """Logit of confidence beyond which all is one bin."""
 RATIOS = torch.linspace(0.005, 0.995, 199, dtype=torch.float64)
 SLACKS = torch.logspace(-1.5, 1.0, 36, dtype=torch.float64)
+SHYNESS = SLACKS.log().square() / 4
+"""What is held against every slack: beliefs are as sure as they should be, or the rows say no."""
 BAND = 1.353
 """Half of the 0.9 quantile of chi squared: what a profile likelihood may fall by in a 90% band."""
 LEAST_SPREAD = 0.5
@@ -73,7 +75,7 @@ class Tracker:
         self._agreeing = torch.zeros(classes, BINS, dtype=torch.float64)
         # First choice by given label, for the confusion; squared weights, for the band.
         self._pairs = torch.zeros(classes, classes, BINS, dtype=torch.float64)
-        self._squares = 0.0
+        self._squares = torch.zeros((), dtype=torch.float64)
 
     def watch(self, probabilities: Tensor, labels: Tensor) -> None:
         """Take in rows as the model saw them before it learned from them."""
@@ -82,12 +84,13 @@ class Tracker:
         device = labels.device  # stay there: nobody waits for the numbers yet
         self._rows, self._agreeing = self._rows.to(device), self._agreeing.to(device)
         self._pairs = self._pairs.to(device)
-        fade = 0.5 ** (len(labels) / self.half_life)
-        for tally in (self._rows, self._agreeing, self._pairs):
-            tally *= fade
-        self._squares = self._squares * fade**2 + len(labels)
+        self._squares = self._squares.to(device)
         sure, choice = probabilities.detach().double().max(dim=1)
         known = (sure.isfinite() & (labels >= 0) & (labels < self.classes)).double()
+        fade = 0.5 ** (known.sum() / self.half_life)
+        for tally in (self._rows, self._agreeing, self._pairs):
+            tally *= fade
+        self._squares = self._squares * fade**2 + known.sum()
         bins, labels = bin_of(sure, self.classes), labels.clamp(0, self.classes - 1)
         agreeing = known * (choice == labels)
         self._rows.index_put_((labels, bins), known, accumulate=True)
@@ -103,11 +106,15 @@ class Tracker:
         inside = RATIOS[profile >= profile.max() - BAND * (1 + self._misfit(likelihood))]
         return Estimate(RATIOS[profile.argmax()].item(), inside.min().item(), inside.max().item())
 
-    def fit(self) -> tuple[float, float]:
-        """Give what to expect of the clean ratio, and of how far beliefs are too sure."""
+    def fit(self, most: float = math.inf) -> tuple[float, float]:
+        """Give what to expect of the clean ratio, and of how far beliefs are too sure.
+
+        Rows that come again and again tell no more than `most` different ones.
+        """
         if not self._rows.sum():
             return 0.5, 1.0
-        shares = self.likelihood().flatten().softmax(dim=0).reshape(len(RATIOS), len(SLACKS))
+        told = min(1.0, most / self.weight()) * (self.likelihood() + SHYNESS)
+        shares = (told - SHYNESS).flatten().softmax(dim=0).reshape(len(RATIOS), len(SLACKS))
         slack = (shares.sum(dim=0) @ SLACKS.log()).exp()
         return (shares.sum(dim=1) @ RATIOS).item(), slack.item()
 
@@ -157,7 +164,7 @@ class Tracker:
         agree = chances(self.classes)
         each = agree.log_yes @ agreeing + agree.log_no @ (rows - agreeing)
         # Beliefs are about as sure as they should be, until the rows say otherwise.
-        return self._informed * each - SLACKS.log().square() / 4
+        return self._informed * each - SHYNESS
 
     def without(self, faster: Tracker) -> Tracker:
         """Take away the rows of a tracker that fades faster, and so leave the older ones."""
@@ -172,21 +179,21 @@ class Tracker:
     def state(self) -> dict[str, Tensor]:
         """Return all that is remembered."""
         return {
-            "rows": self._rows,
-            "agreeing": self._agreeing,
-            "pairs": self._pairs,
-            "squares": torch.tensor(self._squares, dtype=torch.float64),
+            "rows": self._rows.clone(),
+            "agreeing": self._agreeing.clone(),
+            "pairs": self._pairs.clone(),
+            "squares": self._squares.clone(),
         }
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Take up what `state` gave."""
         self._rows, self._agreeing = state["rows"].clone(), state["agreeing"].clone()
-        self._pairs, self._squares = state["pairs"].clone(), state["squares"].item()
+        self._pairs, self._squares = state["pairs"].clone(), state["squares"].clone()
 
     @property
     def _informed(self) -> float:
         """Rows that a weight of 1 stands for: fading weights tell more than their sum."""
-        return self._rows.sum().item() / max(self._squares, 1e-9)
+        return (self._rows.sum() / self._squares.clamp_min(1e-9)).item()
 
     def _misfit(self, likelihood: Tensor) -> float:
         """Mean square of how far bins are from the best fit; chance alone makes it 1."""

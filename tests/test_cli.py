@@ -56,6 +56,9 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     assert main([*arguments, "--rows-per-slot", "50", "--slots", "600"]) == 0
     printed = capsys.readouterr().out
     assert "Skipped 3 rows" in printed
+    ratio = re.search(r"Estimated clean ratio (0\.\d+)\.", printed)
+    assert ratio
+    assert float(ratio[1]) == pytest.approx(0.7, abs=0.05)
     reasons = [
         json.loads(line)["reason"] for line in (out / "skipped.jsonl").read_text().splitlines()
     ]
@@ -77,6 +80,7 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
 
     model = nn.Sequential(Scale(torch.zeros(64), torch.ones(64)), mlp((64,), 10))
     about = load_model(model, out / "model.safetensors")
+    assert about["selector"] == "Plausible"
     assert about["classes"] == [f"number {number}" for number in range(10)]
     predicted = model((16 * data.test_inputs).flatten(1)).argmax(dim=1)
     assert (predicted == data.test_labels).float().mean() > 0.85
@@ -228,7 +232,29 @@ def test_train_takes_every_selector(name: str, table: Path, tmp_path: Path) -> N
     assert all(json.loads(line)["loss"] is not None for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("name", "settled"),
+    [
+        ("Plausible", "--window average --warm-up 0"),
+        ("RHO", "--window average --warm-up 200"),
+        ("OGRS", "--window 1 --warm-up 200"),
+    ],
+)
+def test_train_settles_what_the_selector_wants(
+    name: str, settled: str, table: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", str(table), "--label", "digit", "--drop", "name", "--selector", name]
+    logs = []
+    for number, more in enumerate(([], settled.split(), ["--window", "3", "--warm-up", "190"])):
+        out = tmp_path / str(number)
+        assert main([*arguments, *more, "--slots", "220", "--out", str(out)]) == 0
+        lines = (out / "log.jsonl").read_text().splitlines()
+        logs.append([json.loads(line)["loss"] for line in lines])
+    assert logs[0] == logs[1]
+    assert logs[0] != logs[2]
+
+
 def test_train_says_what_rho_needs(table: Path, tmp_path: Path, capsys) -> None:
     arguments = ["train", str(table), "--label", "digit", "--id", "name", "--selector", "RHO"]
-    assert main([*arguments, "--out", str(tmp_path / "run")]) == 2
+    assert main([*arguments, "--window", "1", "--out", str(tmp_path / "run")]) == 2
     assert "--window average" in capsys.readouterr().err

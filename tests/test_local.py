@@ -87,6 +87,52 @@ def test_features_and_their_gradients(generator: Generator) -> None:
     )
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_one_pass_shows_features_and_beliefs(generator: Generator, length: int) -> None:
+    inputs, _ = rows(generator)
+    model, window = net(), Window(length)
+    for _ in range(length + 1):
+        train_a_little(model, generator)
+        window.remember(model)
+    local = LocalModel(model, window, chunk=4)
+    features, beliefs = local.beliefs_view(inputs)
+    assert beliefs.shape == (9, 4)
+    torch.testing.assert_close(features, local.features(inputs))
+    torch.testing.assert_close(beliefs, local.probabilities(inputs))
+    newest = local.newest().probabilities(inputs)
+    assert torch.allclose(beliefs, newest) == (length == 1)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("bias", [True, False])
+def test_beliefs_at_features_are_those_at_their_inputs(
+    generator: Generator, averaged: bool, bias: bool
+) -> None:
+    inputs, _ = rows(generator)
+    model, memory = net(), Average(0.7) if averaged else None
+    if not bias:
+        model[2] = nn.Linear(7, 4, bias=False).double()
+    for _ in range(3):
+        train_a_little(model, generator)
+        if memory:
+            memory.remember(model)
+    local = LocalModel(model, memory, chunk=4)
+    found = local.beliefs_at(local.features(inputs))
+    torch.testing.assert_close(found, local.probabilities(inputs))
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(9, dtype=torch.float64))
+
+
+def test_beliefs_at_features_are_the_mean_over_the_window(generator: Generator) -> None:
+    features = torch.randn(9, 7, generator=generator, dtype=torch.float64)
+    model, window, kept = net(), Window(3), []
+    for _ in range(4):
+        train_a_little(model, generator)
+        window.remember(model)
+        kept.append(copy.deepcopy(model[2]))
+    beliefs = torch.stack([head(features).softmax(dim=1) for head in kept[-3:]]).mean(dim=0)
+    torch.testing.assert_close(LocalModel(model, window).beliefs_at(features), beliefs.detach())
+
+
 def test_feature_gradients_serve_any_criterion(generator: Generator) -> None:
     inputs, labels = rows(generator)
     model = net()
@@ -126,6 +172,7 @@ def test_the_model_is_left_as_it_was(generator: Generator) -> None:
     local.features(images)
     local.input_gradients(images, labels)
     local.feature_gradients(images, labels)
+    local.beliefs_at(local.beliefs_view(images)[0])
 
     assert [part.training for part in model.modules()] == modes
     for name, value in model.state_dict().items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +13,8 @@ import pytest
 import torch
 
 from tamis import Accuracy, CollapseWarning, Monitor, Slot
+from tamis.data import Picks, Samples
+from tamis.monitor import purity_of
 
 FIGURES = {
     "loss": 0.5,
@@ -76,6 +79,30 @@ def test_purity_leaves_the_warm_up_out() -> None:
     monitor.record(healthy(1, purity=0.6))
     monitor.record(healthy(2, purity=1.0))
     assert monitor.purity == pytest.approx(0.8)
+
+
+def purity(
+    rows: list[int], targets: list[int] | None = None, weights: list[float] | None = None
+) -> float:
+    """Of four rows, of which the last two have wrong labels."""
+    clean = torch.tensor([True, True, False, False])
+    held = Samples.of(torch.zeros(4, 1), torch.tensor([0, 1, 2, 0]), clean=clean)
+    picks = Picks(
+        torch.tensor(rows),
+        None if weights is None else torch.tensor(weights),
+        None if targets is None else 0.6 * torch.eye(3)[targets] + 0.2,
+    )
+    return purity_of(held, picks).item()
+
+
+def test_purity_is_that_of_the_picks_that_keep_their_label() -> None:
+    assert purity([0, 1, 2, 3]) == 0.5
+    assert purity([0, 1, 2, 3], targets=[0, 1, 2, 0]) == 0.5
+    assert purity([0, 1, 2, 3], targets=[0, 1, 1, 1]) == 1, "both wrong labels were mended"
+    assert purity([0, 1, 2, 3], targets=[2, 1, 2, 0]) == pytest.approx(1 / 3)
+    assert purity([3, 0], targets=[0, 1]) == 0, "targets go by pick, not by row"
+    assert math.isnan(purity([2, 3], targets=[0, 1])), "no pick kept its label"
+    assert purity([0, 1, 2, 3], [0, 1, 1, 0], weights=[1.0, 0.0, 1.0, 1.0]) == 0.5
 
 
 def test_healthy_picks_are_left_in_peace() -> None:

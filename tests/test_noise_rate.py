@@ -63,6 +63,16 @@ def test_bands_hold_the_truth_about_nine_times_in_ten() -> None:
     assert 0.75 <= sum(held) / len(held) <= 1
 
 
+def test_the_band_is_wider_where_two_numbers_do_not_fit() -> None:
+    beliefs, labels = make_rows(0.6, 6.0, 1.0, 0)
+    sure = beliefs.max(dim=1).values
+    odd = (sure > 0.6) & (sure < 0.9)  # here the model is wrong far more often than around it
+    labels = torch.where(odd, (labels + 1) % CLASSES, labels)
+    fits, strays = follow(make_rows(0.6, 6.0, 1.0, 0)), follow((beliefs, labels))
+    widths = [tracker.estimate().high - tracker.estimate().low for tracker in (fits, strays)]
+    assert widths[1] > 1.5 * widths[0]
+
+
 def test_old_rows_fade() -> None:
     before, after = make_rows(0.9, 8.0, 1.0, 0), make_rows(0.4, 8.0, 1.0, 1)
     assert follow(before, after, half_life=500).estimate().value == pytest.approx(0.4, abs=0.05)
@@ -73,6 +83,28 @@ def test_fading_bands_are_as_wide_as_the_rows_they_rest_on() -> None:
     rows = make_rows(0.6, 8.0, 1.0, 0)
     short, long = (follow(rows, half_life=half_life).estimate() for half_life in (200, 1e9))
     assert 1.5 < (short.high - short.low) / (long.high - long.low) < 6
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("clean_ratio", [0.9, 0.6, 0.3])
+def test_what_is_expected_of_many_rows_is_what_fits_them_best(
+    clean_ratio: float, factor: float
+) -> None:
+    tracker = follow(make_rows(clean_ratio, 8.0, factor, 0))
+    ratio, slack = tracker.fit()
+    assert ratio == pytest.approx(tracker.estimate().value, abs=0.02)
+    assert slack == pytest.approx(factor, rel=0.2)
+
+
+@pytest.mark.parametrize("clean_ratio", [0.95, 0.15])
+def test_few_rows_move_what_is_expected_less_than_many(clean_ratio: float) -> None:
+    beliefs, labels = make_rows(clean_ratio, 8.0, 1.0, 0)
+    nothing, few, many = (
+        follow((beliefs[:rows], labels[:rows])).fit()[0] for rows in (0, 6, len(labels))
+    )
+    assert Tracker(CLASSES).fit() == (0.5, 1.0)
+    assert nothing == 0.5
+    assert min(nothing, many) + 0.02 < few < max(nothing, many) - 0.02
 
 
 def test_the_confusion_is_that_of_the_labels() -> None:
@@ -102,6 +134,7 @@ def test_nothing_and_nonsense_are_taken_calmly() -> None:
     tracker.watch(torch.full((5, CLASSES), torch.nan), torch.zeros(5, dtype=torch.long))
     tracker.watch(torch.full((5, CLASSES), 0.1), torch.tensor([-1, 10, 99, -100, 10]))
     assert tracker.estimate() == (0.5, 0.0, 1.0)
+    assert tracker.fit() == (0.5, 1.0)
     for settings in ({"classes": 1}, {"classes": 3, "half_life": 0}):
         with pytest.raises(ValueError, match=r"at least 2|above 0"):
             Tracker(**settings)

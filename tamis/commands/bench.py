@@ -36,7 +36,7 @@ from tamis.experiments.board import (
     load,
     run_cell,
 )
-from tamis.experiments.methods import METHODS, NOISES, PLACES
+from tamis.experiments.methods import METHODS, NOISES, PLACES, VARIANTS
 
 if TYPE_CHECKING:
     from tamis.report import board_page
@@ -140,7 +140,7 @@ def run(options: Namespace) -> int:
 def list_methods() -> Table:
     """Name the methods, and what each must be told."""
     table = Table("method", "must be told", box=None, padding=(0, 2, 0, 0))
-    for method in METHODS:
+    for method in (*METHODS, *VARIANTS):
         table.add_row(Text(method.name), Text(method.told or "nothing"))
     return table
 
@@ -150,9 +150,10 @@ def asked(options: Namespace) -> list[Cell]:
     for flag in ("seeds", "slots", "jobs"):
         if getattr(options, flag) is not None and getattr(options, flag) < 1:
             raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
-    known = [method.name for method in METHODS]
+    usual = [method.name for method in METHODS]
+    known = [*usual, *(method.name for method in VARIANTS)]
     return cells(
-        known if options.methods is None else named(options.methods, known, "methods"),
+        usual if options.methods is None else named(options.methods, known, "methods"),
         named(options.data, list(PLACES), "data"),
         named(options.noise, list(NOISES), "noise"),
         ratios(options.clean_ratios),

@@ -15,7 +15,7 @@ from tamis.commands.progress import Bar
 from tamis.experiments.demo import Demo, Result, Settings, prepare, run_method
 from tamis.monitor import CollapseWarning
 
-HELP = "Train five methods side by side on digits whose labels drift, and write a page about it."
+HELP = "Train six methods side by side on digits whose labels drift, and write a page about it."
 EXAMPLES = "example:\n  tamis demo --out tamis-demo"
 
 

@@ -24,7 +24,7 @@ from tamis.commands.progress import Bar
 from tamis.data import Slot
 from tamis.models import MODELS, Scale, start
 from tamis.monitor import CollapseWarning, Monitor
-from tamis.selectors import RHO, SELECTORS, Oracle, Selector
+from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.streams import Intake, OnBad, Table, open_table
 from tamis.suspects import Suspect, find_suspects, write_suspects
 from tamis.trainer import Trainer
@@ -39,6 +39,7 @@ A factory, as mynet:build, is called with the shape of one input and the number 
 Written to the folder: log.jsonl, model.safetensors, suspects.csv, and skipped.jsonl if any.
 Ctrl-C stops early and still saves."""
 LEAST_SLOTS = 2000
+AVERAGE = "average"
 SHOWN = 10
 
 
@@ -54,18 +55,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
     add("--model", default="mlp", help=f"{models}, or module:factory (default mlp)")
-    add("--selector", default="OGRS", help=f"{names}, or module:Class (default OGRS)")
+    add("--selector", default="Plausible", help=f"{names}, or module:Class (default Plausible)")
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
     add("--k", type=positive, default=32, help="picks a slot (default 32)")
     add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
     add("--slots", type=positive, help=f"slots in all (default: the file, at least {LEAST_SLOTS})")
-    add("--warm-up", type=int, default=200, help="first slots, picked at random (default 200)")
+    add(
+        "--warm-up",
+        type=int,
+        help="first slots, picked at random (default: 0 for Plausible, 200 for others)",
+    )
     add("--buffer", default="Sliding", help=f"{buffers} (default Sliding)")
     add("--capacity", type=positive, default=10_000, help="rows held (default 10,000)")
     add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
     add("--rate", type=float, default=0.1, help="learning rate of SGD (default 0.1)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
-    add("--window", type=window, default=1, help="states seen by selectors, or average (default 1)")
+    add(
+        "--window",
+        type=window,
+        help="states that selectors see, or average (default: average for Plausible, RHO; else 1)",
+    )
     add("--on-bad", choices=get_args(OnBad), default="skip", help="bad rows (default skip)")
     add("--device", default="cpu", help="cpu or cuda (default cpu)")
     add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
@@ -81,9 +90,9 @@ def positive(text: str) -> int:
     return number
 
 
-def window(text: str) -> int | None:
+def window(text: str) -> int | str:
     """Read a number of states, or `average`."""
-    return None if text == "average" else positive(text)
+    return AVERAGE if text == AVERAGE else positive(text)
 
 
 def run(options: Namespace) -> int:
@@ -132,6 +141,8 @@ def run(options: Namespace) -> int:
     if test:
         accuracy = trainer.accuracy(*test)
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
+    if isinstance(selector, Plausible) and (ratio := selector.clean_ratio()) is not None:
+        console.print(f"Estimated clean ratio {ratio:.2f}.")
     show(suspects, table, console)
     console.print(f"Model, log, suspects: {out}")
     return 130 if stopped else 0
@@ -149,8 +160,6 @@ def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
 
 def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
     """Build model, optimiser, buffer and trainer as asked."""
-    if isinstance(selector, RHO) and options.window == 1:
-        raise UsageError("RHO compares the weights with their average: add --window average.")
     factory = choose("model", options.model, MODELS)
     try:
         inner = start(factory, table.input_shape, len(table.classes), options.seed)
@@ -168,8 +177,8 @@ def make_trainer(options: Namespace, selector: Selector, table: Table, intake: I
             selector,
             buffer,
             options.k,
-            warm_up=options.warm_up,
-            window=options.window,
+            warm_up=settle_warm_up(options.warm_up, selector),
+            window=settle_window(options.window, selector),
             ema=options.ema,
             pool_size=options.pool_size,
             intake=intake,
@@ -181,6 +190,24 @@ def make_trainer(options: Namespace, selector: Selector, table: Table, intake: I
         return trainer
     except (ValueError, RuntimeError, AssertionError) as error:
         raise UsageError(str(error).splitlines()[0]) from None
+
+
+def settle_warm_up(asked: int | None, selector: Selector) -> int:
+    """Say how many slots pick at random: as many as were asked for, else as the selector needs."""
+    if asked is not None:
+        return asked
+    return 0 if isinstance(selector, Plausible) else 200
+
+
+def settle_window(asked: int | str | None, selector: Selector) -> int | None:
+    """Say how many states the selector looks through; None is their average."""
+    if asked is None:
+        return None if isinstance(selector, Plausible | RHO) else 1
+    if isinstance(asked, str):
+        return None
+    if isinstance(selector, RHO) and asked == 1:
+        raise UsageError("RHO compares the weights with their average: give --window average.")
+    return asked
 
 
 def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import Slot
-from tamis.experiments.methods import METHODS, PLACES, Method, Runner, Scene
+from tamis.experiments.methods import METHODS, PLACES, VARIANTS, Method, Runner, Scene
 from tamis.monitor import CollapseWarning, Monitor
 from tamis.streams import DataSet
 
@@ -85,7 +85,7 @@ def cells(
 def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     """Train, and say what came of it."""
     torch.set_num_threads(1)
-    method = {method.name: method for method in METHODS}[cell.method]
+    method = {method.name: method for method in (*METHODS, *VARIANTS)}[cell.method]
     data = load(cell.data, folder)
     scene = Scene(PLACES[cell.data], data, cell.noise, cell.clean_ratio, cell.slots, cell.seed)
     runner = method.build(scene)

@@ -60,6 +60,7 @@ from tamis.selectors import (
     TopoFilter,
 )
 from tamis.selectors.o2u import cyclical
+from tamis.selectors.plausible import Parts
 from tamis.streams import (
     Constant,
     DataSet,
@@ -408,6 +409,23 @@ def paired(
     return build
 
 
+def without(name: str, **settings: Any) -> Method:
+    """Take something from the rule, to see what it is worth."""
+    build = selecting(lambda _: Plausible(**settings), window=None, warm_up=0)
+    return Method(f"Plausible without {name}", build, "plausible")
+
+
+VARIANTS = (
+    without("neighbours", parts=Parts(votes=0)),
+    without("beliefs", parts=Parts(beliefs=0)),
+    without("alignment", parts=Parts(aligned=False)),
+    without("earned trust", parts=Parts(earned=False)),
+    without("confusion", parts=Parts(confusion=False)),
+    without("mending", mend=False),
+    without("caution", caution=0),
+    without("curiosity", curiosity=0),
+)
+"""The board leaves them out; `tamis bench --methods` runs them by name."""
 RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (
     Method("naive", selecting(lambda _: Naive()), "ogrs"),

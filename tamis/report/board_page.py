@@ -24,7 +24,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from tamis.checkpoint import write_atomically
 from tamis.experiments.board import PATIENCE, Result
-from tamis.experiments.methods import METHODS, PLACES
+from tamis.experiments.methods import METHODS, PLACES, VARIANTS
 from tamis.report.plots import save_png, to_svg
 
 BASELINE = "naive"
@@ -33,8 +33,8 @@ MIDDLE = 0.5
 OPEN, CLOSE = "<!-- board -->", "<!-- /board -->"
 NEW_PAGE = f"# The board\n\n{OPEN}\n{CLOSE}\n"
 BILL = ("forward", "backward", "ms a slot", "models", "state", "told")
-TOLD = {method.name: method.told for method in METHODS}
-PAGES = {method.name: method.page for method in METHODS}
+TOLD = {method.name: method.told for method in (*METHODS, *VARIANTS)}
+PAGES = {method.name: method.page for method in (*METHODS, *VARIANTS)}
 LEGEND = (
     "A cell is accuracy on clean test data at a clean ratio, without / with averaged weights (EMA),"
     " and ± the standard deviation over seeds of the better one. Bold: at most two standard errors"

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from torch import Tensor
 
 from tamis.checkpoint import write_atomically
-from tamis.experiments.demo import Demo, Result
+from tamis.experiments.demo import LEAD, Demo, Result
 from tamis.report.log import Log
 from tamis.report.plots import draw_accuracy, draw_share, draw_tracked, save_png, to_svg
 from tamis.suspects import Suspect, write_suspects
@@ -26,6 +26,12 @@ PLOTS = {
     "purity": "Purity: share of picks whose label is right",
     "coverage": "Coverage: share of held samples ever picked",
     "clean_ratio": "Clean ratio of what arrives: true, and as tracked",
+}
+
+CALLED = {
+    "naive": "naive training",
+    "OGRS": "OGRS, the paper's method",
+    "oracle": "the oracle, which knows every label",
 }
 
 
@@ -46,7 +52,7 @@ def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
         "purity": draw_share(logs, "purity", "purity", demo.clean_ratio),
         "coverage": draw_share(logs, "coverage", "coverage", demo.clean_ratio),
     }
-    finder = next(result for result in results if result.name == "OGRS")
+    finder = next(result for result in results if result.name == LEAD)
     figures["clean_ratio"] = draw_tracked(finder.tracked, demo.clean_ratio)
     for name, figure in figures.items():
         save_png(figure, folder / f"{name}.png")
@@ -86,16 +92,12 @@ def last_accuracy(result: Result) -> float:
 def findings(results: Sequence[Result]) -> list[str]:
     """Say in plain sentences who won, whoever it is."""
     at = {result.name: last_accuracy(result) for result in results}
-    gap = 100 * (at["OGRS"] - at["naive"])
-    lines = [
-        f"OGRS ends {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} naive training and "
-        f"{100 * (at['oracle'] - at['OGRS']):.1f} points below the oracle, which knows every label."
-    ]
+    lead = at.pop(LEAD)
+    lines = []
     for name, value in at.items():
-        if name.startswith("ITLM"):
-            gap = 100 * (at["OGRS"] - value)
-            side = "above" if gap >= 0 else "below"
-            lines.append(f"OGRS ends {abs(gap):.1f} points {side} {name}.")
+        gap = 100 * (lead - value)
+        side = "above" if gap >= 0 else "below"
+        lines.append(f"{LEAD} ends {abs(gap):.1f} points {side} {CALLED.get(name, name)}.")
     lines += [f"{result.name}: {text}." for result in results for text in result.warnings]
     return lines
 
@@ -104,8 +106,8 @@ def follows(demo: Demo, result: Result) -> str:
     """Say how far the tracked clean ratio was from the true one."""
     off = [abs(est.value - demo.clean_ratio(slot)) for slot, est in result.tracked.items()]
     return (
-        f"The clean ratio, which OGRS was never told, was tracked to within {mean(off):.2f} in the "
-        "mean, jumps included."
+        f"The clean ratio, which {LEAD} was never told, was tracked to within {mean(off):.2f} in "
+        "the mean, jumps included."
     )
 
 

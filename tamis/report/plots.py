@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tamis.noise_rate import Estimate
 from tamis.report.log import Log
 
-COLOURS = ("#8a8f98", "#d9822b", "#b45f9a", "#1f6feb", "#2f9e64", "#444444")
+COLOURS = ("#1f6feb", "#8a8f98", "#d9822b", "#b45f9a", "#444444", "#2f9e64")
 SMOOTH = 50
 
 
@@ -49,8 +49,8 @@ def draw_tracked(tracked: Mapping[int, Estimate], clean_ratio: Callable[[int], f
     axes = figure.subplots()
     slots = list(tracked)
     value, low, high = zip(*tracked.values(), strict=True)
-    axes.fill_between(slots, low, high, color=COLOURS[3], alpha=0.15, label="90% band")
-    axes.plot(slots, value, color=COLOURS[3], linewidth=1.8, label="estimated")
+    axes.fill_between(slots, low, high, color=COLOURS[0], alpha=0.15, label="90% band")
+    axes.plot(slots, value, color=COLOURS[0], linewidth=1.8, label="estimated")
     true = [clean_ratio(slot) for slot in slots]
     axes.plot(slots, true, color="#7a9a6d", linewidth=1.2, drawstyle="steps-mid", label="true")
     axes.set_ylim(0, 1.02)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Generator, Tensor, nn
 
 from tamis.data import Picks, Samples
@@ -16,8 +18,12 @@ def pick(
     labels: Tensor,
     k: int,
     generator: Generator,
+    ids: Tensor | None = None,
 ) -> Picks:
     """Pick at most k rows of a batch to train on, looking at the model as it is now.
+
+    A selector that remembers rows, as `Plausible`, must know them again: give their `ids`. Where
+    picks have targets, train on those.
 
     >>> import torch
     >>> from tamis import Naive, pick
@@ -26,4 +32,7 @@ def pick(
     >>> len(picks.rows)
     1
     """
-    return selector.select(Samples.of(inputs, labels), LocalModel(model), k, generator).real()
+    rows = Samples.of(inputs, labels)
+    if ids is not None:
+        rows = replace(rows, ids=ids)
+    return selector.select(rows, LocalModel(model), k, generator).real()

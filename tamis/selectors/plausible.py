@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,24 +13,36 @@ from torch.nn import functional
 from tamis.data import Picks, Samples, send
 from tamis.local import LocalModel, at_least_float
 from tamis.noise_rate import Tracker
-from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit
+from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit, usable
 
 DOUBT = 0.02
 """What is added to every vote and belief: neither alone rules a label out."""
-VOTES = 2.0
-"""How much more a vote counts than a belief, which has seen the label that it judges."""
 FAINT = 0.05
 """Say of a voter whose own label is surely wrong."""
 PACE, SLOW = 0.05, 0.01
 """Share of the newest slot in a running mean, and in that of how labels get mixed up."""
-REFIT = 50
-"""Slots from one fit of the clean ratio to the next."""
+REFIT, EARLY = 50, (1, 2, 4, 8, 16, 32)
+"""Slots from one fit of the clean ratio to the next, and those of further fits at the start."""
 SURE, EARNED = 0.8, 0.85
 """A label is mended where another one is this likely, and first choices are right this often."""
-CAUTION, CURIOSITY = 2.0, 0.5
-"""Powers by which a sure label and a steep loss make a pick likelier."""
 LEAST = 4
 """Picks at the least: the likeliest rows, where nothing is plausible."""
+
+
+class Parts(NamedTuple):
+    """What a verdict is made of: set one to 0 or False to see what it is worth.
+
+    A vote counts more than a belief, since beliefs have seen the labels that they judge.
+    """
+
+    votes: float = 2.0
+    beliefs: float = 1.0
+    aligned: bool = True
+    earned: bool = True
+    confusion: bool = True
+
+
+ALL_PARTS = Parts()
 
 
 class Views(NamedTuple):
@@ -59,8 +72,9 @@ class Plausible:
     believed, and how many labels are right, is fitted to the labels themselves; so is which
     classes get mixed up. A label is plausible where no other class is likelier once all that, and
     the label, is known. Picks are drawn from the plausible rows, the more often the surer their
-    label is and the steeper their loss still is. `mend`: rows whose label is not plausible are
-    used too, with what is likelier as their target, once first choices are right often enough.
+    label is (to the power `caution`) and the steeper their loss still is (`curiosity`). `mend`:
+    rows whose label is not plausible are used too, with what is likelier as their target, once
+    first choices are right often enough. `parts` of the verdict can be left out.
 
     Look through the average: `Trainer(window=None)`. Four candidates a pick are drawn at random;
     neighbours are close by `sharpness`; estimates fade by half over `half_life` rows.
@@ -71,41 +85,50 @@ class Plausible:
     sharpness: float = 20.0
     half_life: float = 10_000.0
     mend: bool = True
+    caution: float = 2.0
+    curiosity: float = 0.5
+    parts: Parts = ALL_PARTS
 
     def __post_init__(self) -> None:
-        if self.voters < 1 or self.sharpness <= 0:
-            raise ValueError(f"Voters and sharpness are above 0, got {self}.")
+        if not (self.voters >= 1 and self.sharpness > 0 and self.half_life > 0):
+            raise ValueError(f"Voters, sharpness and half_life are above 0, got {self}.")
         self._memory: Memory | None = None
 
     def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
         """Draw k of the plausible rows, fewer where fewer are."""
         k, device = min(k, len(pool)), pool.labels.device
         rows = draw_rows(len(pool), LEAST_PER_PICK * k, generator, device)
+        if device.type == "cpu":  # elsewhere it would have to be waited for
+            rows = usable(pool, rows)
+        if not len(rows):
+            return Picks(rows)
         chance = send(torch.rand(len(rows), generator=generator), device)
         among = pool[rows]
         seen = look(among, local)
         if self._memory is None:
             classes, width = seen.beliefs.shape[1], seen.features.shape[1]
-            self._memory = Memory(classes, width, self.voters, self.half_life)
-            self._memory.to(device)
-        verdict = self._memory.judge(seen, among.ids, self.sharpness)
+            self._memory = Memory(classes, width, self.voters, self.half_life, self.parts)
+        verdict = self._memory.judge(seen, among.ids, self.sharpness, len(pool))
         targets = functional.one_hot(seen.labels, seen.beliefs.shape[1]).to(seen.beliefs.dtype)
-        usable = verdict.plausible
+        fitting = verdict.plausible
         if self.mend:
             mended = (
-                ~usable & (verdict.posterior.amax(dim=1) >= SURE) & (self._memory.trust >= EARNED)
+                ~fitting & (verdict.posterior.amax(dim=1) >= SURE) & (self._memory.trust >= EARNED)
             )
             targets = torch.where(mended[:, None], verdict.posterior, targets)
-            usable = usable | mended
+            fitting = fitting | mended
         steepness = 1.01 - (targets * seen.beliefs).sum(dim=1)
         # The k highest of log weight plus Gumbel noise are k draws by weight, none twice.
         noise = -(-chance.clamp(1e-9, 1 - 1e-7).log()).log()
-        weight = verdict.lead.clamp_min(1e-4) ** CAUTION * steepness**CURIOSITY
+        weight = verdict.lead.clamp_min(1e-4) ** self.caution * steepness**self.curiosity
         score = weight.log() + noise
-        likeliest = verdict.right.topk(min(LEAST, k)).indices
-        usable = usable.index_fill(0, likeliest, True) & seen.good
-        best = torch.where(usable, score, -torch.inf).topk(min(k, len(rows))).indices
-        return Picks.only(rows[best], usable[best], targets=targets[best] if self.mend else None)
+        # Where nothing can be seen any more the model is broken: let the trainer find out.
+        good = torch.where(seen.good.any(), seen.good, fit(among, all_rows(among)))
+        likely = verdict.right.masked_fill(~good, -1)
+        likeliest = likely.topk(min(LEAST, k, len(rows))).indices
+        fitting = fitting.index_fill(0, likeliest, True) & good
+        best = torch.where(fitting, score, -torch.inf).topk(min(k, len(rows))).indices
+        return Picks.only(rows[best], fitting[best], targets=targets[best] if self.mend else None)
 
     def clean_ratio(self) -> float | None:
         """Share of labels that are right, as far as is known."""
@@ -120,7 +143,7 @@ class Plausible:
         self._memory = None
         if state:
             voters, width = state["directions"].shape
-            self._memory = Memory(len(state["given"]), width, voters, self.half_life)
+            self._memory = Memory(len(state["given"]), width, voters, self.half_life, self.parts)
             self._memory.load(state)
 
 
@@ -146,7 +169,9 @@ def look(samples: Samples, local: LocalModel) -> Views:
 class Memory:
     """The last rows looked at, and running means: no more after a million slots than after one."""
 
-    def __init__(self, classes: int, width: int, voters: int, half_life: float) -> None:
+    def __init__(
+        self, classes: int, width: int, voters: int, half_life: float, parts: Parts = ALL_PARTS
+    ) -> None:
         even = torch.full((classes,), 1 / classes)
         self.directions, self.says = torch.zeros(voters, width), torch.zeros(voters)
         self.labels, self.ids = torch.zeros(voters, dtype=torch.long), torch.full((voters,), -1)
@@ -155,17 +180,26 @@ class Memory:
         # Share of rows of each true class and given label, as far as is known.
         self.joint = even[:, None] * even
         self.trust = torch.zeros(())
+        self.parts = parts
         self.tracker = Tracker(classes, half_life)
         self.ratio, self.slack = 0.5, 1.0
         self.slots = self.written = 0
 
-    def to(self, device: torch.device) -> None:
-        """Move all that is kept to where the rows are."""
+    def join(self, beliefs: Tensor) -> None:
+        """Move all that is kept to where the rows are, numbers as precise as theirs."""
         for name in KEPT:
-            setattr(self, name, getattr(self, name).to(device))
+            kept: Tensor = getattr(self, name)
+            dtype = beliefs.dtype if kept.is_floating_point() else kept.dtype
+            setattr(self, name, kept.to(beliefs.device, dtype))
 
-    def judge(self, seen: Views, ids: Tensor, sharpness: float) -> Verdict:
-        """Say how plausible the labels of these rows are, and learn from having seen them."""
+    def judge(
+        self, seen: Views, ids: Tensor, sharpness: float, different: float = math.inf
+    ) -> Verdict:
+        """Say how plausible the labels of these rows are, and learn from having seen them.
+
+        They come from so many `different` rows.
+        """
+        self.join(seen.beliefs)
         weight = (seen.good / seen.good.sum().clamp_min(1)).to(seen.beliefs.dtype)
         given = functional.one_hot(seen.labels, len(self.given)).to(seen.beliefs.dtype)
         directions = self._direct(seen.features, weight)
@@ -175,15 +209,17 @@ class Memory:
         self.believed = self._blend(self.believed, weight @ seen.beliefs)
         self.voted = self._blend(self.voted, weight @ votes)
         votes, beliefs = self._align(votes, self.voted), self._align(seen.beliefs, self.believed)
-        evidence = VOTES * (votes + DOUBT).log() + (beliefs + DOUBT).log()
+        evidence = self.parts.votes * (votes + DOUBT).log()
+        evidence = evidence + self.parts.beliefs * (beliefs + DOUBT).log()
         self.tracker.watch(evidence.softmax(dim=1), seen.labels.masked_fill(~seen.good, -1))
-        if self.slots % REFIT == 0:
-            self.ratio, self.slack = self.tracker.fit()
+        if self.slots % REFIT == 0 or self.slots in EARLY:
+            self.ratio, self.slack = self.tracker.fit(different)
         classes = (evidence / self.slack).softmax(dim=1)
         self.trust = self._blend(self.trust, weight @ classes.amax(dim=1))
         # What first choices are worth is all that they have earned: early on, nearly nothing.
-        classes = (evidence / self.slack * self.trust).softmax(dim=1)
-        posterior = classes * self.confusion(len(ids))[:, seen.labels].T
+        earned = self.trust if self.parts.earned else 1.0
+        classes = (evidence / self.slack * earned).softmax(dim=1)
+        posterior = classes * self.confusion(seen.good.sum())[:, seen.labels].T
         posterior = posterior / posterior.sum(dim=1, keepdim=True)
         self.joint = self.joint.lerp((posterior * weight[:, None]).T @ given, SLOW)
         right = posterior.gather(1, seen.labels[:, None])[:, 0]
@@ -192,13 +228,13 @@ class Memory:
         self.slots += 1
         return Verdict(posterior, right, first - second, right >= first)
 
-    def confusion(self, rows: int) -> Tensor:
+    def confusion(self, rows: Tensor) -> Tensor:
         """Share of each given label among rows of a class, where a slot has so many rows.
 
         The clean ratio stands on the diagonal; wrong labels are counted from one of each on.
         """
-        wrong = 1 - torch.eye(len(self.given), device=self.joint.device)
-        counts = (self.joint * rows / SLOW + 1) * wrong
+        wrong = 1 - torch.eye(len(self.given)).to(self.joint)
+        counts = (self.joint * rows / SLOW * self.parts.confusion + 1) * wrong
         spread = counts / counts.sum(dim=1, keepdim=True)
         return self.ratio * (1 - wrong) + (1 - self.ratio) * spread
 
@@ -214,7 +250,8 @@ class Memory:
         few = min(len(ids), len(self.labels))
         at = (self.written + torch.arange(few, device=ids.device)) % len(self.labels)
         self.directions[at], self.labels[at] = directions[:few], seen.labels[:few]
-        self.ids[at], self.says[at] = ids[:few], (seen.good * (FAINT + self.ratio))[:few]
+        self.ids[at] = ids[:few]
+        self.says[at] = seen.good[:few].to(self.says) * (FAINT + self.ratio)
         self.written += few
         return at
 
@@ -230,6 +267,8 @@ class Memory:
 
     def _align(self, shares: Tensor, running: Tensor) -> Tensor:
         """Let classes be as frequent as their labels are: a class that is lost would stay lost."""
+        if not self.parts.aligned:
+            return shares
         shares = shares * (self.given / running.clamp_min(1e-3))
         return shares / shares.sum(dim=1, keepdim=True).clamp_min(1e-9)
 
@@ -239,15 +278,15 @@ class Memory:
 
     def state(self) -> dict[str, Tensor]:
         """Return all that is remembered."""
-        numbers = {name: torch.tensor(getattr(self, name)) for name in NUMBERS}
+        numbers = {name: torch.tensor(getattr(self, name), dtype=kind) for name, kind in NUMBERS}
         tracker = {f"tracker_{name}": value for name, value in self.tracker.state().items()}
-        return {name: getattr(self, name) for name in KEPT} | numbers | tracker
+        return {name: getattr(self, name).clone() for name in KEPT} | numbers | tracker
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Take up what `state` gave."""
         for name in KEPT:
             setattr(self, name, state[name].clone())
-        for name in NUMBERS:
+        for name, _ in NUMBERS:
             setattr(self, name, state[name].item())
         self.tracker.load(
             {name.removeprefix("tracker_"): state[name] for name in state if "tracker_" in name}
@@ -258,4 +297,7 @@ KEPT = (
     "directions", "says", "labels", "ids", "mean", "square", "given", "believed", "voted", "joint",
     "trust",
 )  # fmt: skip
-NUMBERS = ("ratio", "slack", "slots", "written")
+NUMBERS = (
+    ("ratio", torch.float64), ("slack", torch.float64), ("slots", torch.long),
+    ("written", torch.long),
+)  # fmt: skip

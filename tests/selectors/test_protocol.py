@@ -63,6 +63,16 @@ def test_only_real_picks_are_picks() -> None:
     assert Picks.only(rows, real).weights.shape == (3,)
 
 
+def test_real_picks_keep_their_own_targets() -> None:
+    real, targets = torch.tensor([True, False, True]), torch.eye(3)
+    picks = Picks.only(torch.tensor([4, 2, 7]), real, targets=targets)
+    assert picks.rows.tolist() == [4, 7]
+    assert torch.equal(picks.targets, targets[[0, 2]])
+    assert picks.weights is None
+    assert Picks.only(torch.tensor([4, 2, 7]), real).targets is None
+    assert len(Picks.only(torch.tensor([4]), torch.tensor([False]), targets=targets[:1])) == 0
+
+
 def test_leaving_out_what_is_no_pick_keeps_the_mean() -> None:
     losses, weights = torch.tensor([1.0, 5.0, 3.0, 2.0]), torch.tensor([2.0, 0.0, 0.0, 1.0])
     picks = Picks(torch.arange(4), weights, targets=torch.eye(4)).real()
