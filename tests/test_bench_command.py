@@ -15,7 +15,7 @@ from tamis.cli import main
 from tamis.commands import bench
 from tamis.commands.bench import Failure, nearest, run_all
 from tamis.experiments.board import Cell, Result, cells, from_row, header, key, run_cell
-from tamis.experiments.methods import METHODS
+from tamis.experiments.methods import METHODS, VARIANTS
 
 SMALL = "--methods naive,OGRS --data gaussians --noise symmetric --clean 0.9,0.6 --slots 8 --jobs 1"
 
@@ -197,7 +197,7 @@ def test_a_mistake_costs_one_line_before_anything_runs(
 
 def test_names_may_have_commas_and_any_case() -> None:
     names = "NAIVE,forward,  known,  RHO, average,ogrs, naive"
-    known = [method.name for method in METHODS]
+    known = [method.name for method in (*METHODS, *VARIANTS)]
     found = bench.named(names, known, "methods")
     assert found == ["naive", "forward, known", "RHO, average", "OGRS"]
     assert nearest("co teaching", known) == "nearest: Co-teaching"
@@ -207,6 +207,7 @@ def test_list_says_what_each_method_must_be_told(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["bench", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
+    everything = (*METHODS, *VARIANTS)
     listed = [(line[:33].strip(), line[33:].strip()) for line in lines]
-    assert listed == [(method.name, method.told or "nothing") for method in METHODS]
+    assert listed == [(method.name, method.told or "nothing") for method in everything]
     assert not Path("runs").exists()
