@@ -51,3 +51,22 @@ def test_numbers_of_the_ablation() -> None:
         if (row["name"], row["clean_ratio"]) == ("default", "0.5000")
     )
     assert f"{float(row['purity']):.3f}, {float(row['accuracy']):.3f}" in PAGE
+
+
+def test_the_table_of_plausible() -> None:
+    page = (DOCS / "methods" / "plausible.md").read_text()
+    with (DOCS / "plausible" / "results.csv").open(newline="") as file:
+        runs = list(csv.DictReader(file))
+    lines = [line for line in page.splitlines() if line.startswith(("| mnist-", "| cifar10-"))]
+    assert len(lines) == 11
+    for line in lines:
+        data, noise, ratio, *numbers, _ = (cell.strip() for cell in line.strip("| ").split("|"))
+        for method, number in zip(("Plausible", "oracle", "naive"), numbers, strict=True):
+            found = [
+                float(run["accuracy_ema"])
+                for run in runs
+                if (run["method"], run["data"], run["noise"]) == (method, data, noise)
+                and float(run["clean_ratio"]) == float(ratio)
+            ]
+            wanted = f"{mean(found):.4f}".removeprefix("0") + f" ({len(found)})" if found else "-"
+            assert number == wanted, line

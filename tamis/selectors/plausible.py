@@ -85,8 +85,8 @@ class Plausible:
     sharpness: float = 20.0
     half_life: float = 10_000.0
     mend: bool = True
-    caution: float = 2.0
-    curiosity: float = 0.5
+    caution: float = 1.0
+    curiosity: float = 1.0
     parts: Parts = ALL_PARTS
 
     def __post_init__(self) -> None:

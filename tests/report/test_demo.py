@@ -14,6 +14,8 @@ import torch
 from tamis.cli import main
 from tamis.experiments.demo import LEAD, Settings, prepare, run_method
 
+pytestmark = pytest.mark.timeout(600)  # six methods, on cores that may be shared
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
