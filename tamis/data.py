@@ -199,12 +199,16 @@ class Slot:
         """Highest price that a search came to."""
         return self._read["price"]
 
+    def read(self) -> dict[str, float | None]:
+        """Read all figures; None where there is no number."""
+        return dict(self._read)
+
     @cached_property
     def _read(self) -> dict[str, float | None]:
         there = {name: value for name, value in self.figures.items() if value is not None}
         numbers = torch.stack([value.float() for value in there.values()]).tolist() if there else []
         read = dict.fromkeys(self.figures) | dict(zip(there, numbers, strict=True))
         return {
-            name: None if value is None or math.isnan(value) else value
+            name: None if value is None or not math.isfinite(value) else value
             for name, value in read.items()
-        }  # a share of nothing is not a number
+        }  # a share of nothing is not a number, and neither is the loss of a step not taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -96,6 +97,15 @@ class HedgeLoss:
         weighted = losses @ self.model.weights.clone()  # which the line below overwrites
         self.model.hedge(losses.detach().mean(dim=0))
         return weighted
+
+    def state(self) -> dict[str, Any]:
+        """Return what the criterion remembers, if it does; the weights are the model's."""
+        return self.criterion.state() if hasattr(self.criterion, "state") else {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        if hasattr(self.criterion, "load"):
+            self.criterion.load(state)
 
 
 def hedge_mlp(input_shape: tuple[int, ...], classes: int) -> nn.Module:

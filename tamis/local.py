@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from tamis.graph import Graph
 from tamis.losses import Criterion, cross_entropy
 
 State = dict[str, Tensor]
@@ -31,11 +33,19 @@ class Window:
     def remember(self, model: nn.Module) -> None:
         """Keep the model's state; call it once after each training step."""
         if self.length > 1:
-            self._states.append({name: value.clone() for name, value in state_of(model).items()})
+            self._states.append(copy_of(state_of(model)))
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the states to average over, oldest first."""
         return list(self._states) or [AS_IT_IS]
+
+    def state(self) -> dict[str, list[State]]:
+        """Return the states, oldest first; none where the model as it is serves."""
+        return {"states": list(self._states)}
+
+    def load(self, state: dict[str, list[State]]) -> None:
+        """Take up what `state` gave."""
+        self._states = deque(map(copy_of, state["states"]), maxlen=self.length)
 
 
 class Average:
@@ -57,20 +67,30 @@ class Average:
         """Move the average towards the model's state; call it once after each training step."""
         newest = state_of(model)
         if self._state is None:
-            self._state = {name: value.clone() for name, value in newest.items()}
+            self._state = copy_of(newest)
         self.steps += 1
         share = 1 - min(self.decay, (1 + self.steps) / (10 + self.steps))
         pairs = [(value, newest[name]) for name, value in self._state.items()]
         real = [pair for pair in pairs if pair[0].is_floating_point()]
         averages, values = zip(*real, strict=True)
         torch._foreach_lerp_(averages, values, share)
-        for counter, value in pairs:
-            if not counter.is_floating_point():  # as that of batch norm
-                counter.copy_(value)
+        whole = [pair for pair in pairs if not pair[0].is_floating_point()]  # as of batch norm
+        if whole:
+            counters, newer = (list(part) for part in zip(*whole, strict=True))
+            torch._foreach_copy_(counters, newer)
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the average as the one state to look through."""
         return [self._state or AS_IT_IS]
+
+    def state(self) -> dict[str, Any]:
+        """Return the average, None before the first step, and the steps that it is over."""
+        return {"average": self._state, "steps": self.steps}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self._state = None if state["average"] is None else copy_of(state["average"])
+        self.steps = state["steps"]
 
 
 class LocalModel:
@@ -78,7 +98,8 @@ class LocalModel:
 
     Every answer is the mean over the window (the paper's L_w). The model's mode, gradients and
     buffers are left as they were found. Rows are passed in chunks to bound memory, in `precision`
-    where it is given (torch.bfloat16 on a GPU).
+    where it is given (torch.bfloat16 on a GPU). `graphed` plays what selectors ask for in every
+    slot back as CUDA graphs.
     """
 
     def __init__(
@@ -88,16 +109,23 @@ class LocalModel:
         criterion: Criterion = cross_entropy,
         chunk: int = 4096,
         precision: torch.dtype | None = None,
+        graphed: bool = False,
     ) -> None:
         self.model = model
         self.memory = memory or Window()
         self.criterion = criterion
         self.chunk = chunk
         self.precision = precision
+        self._graphs: dict[str, Graph] | None = {} if graphed else None
 
     def newest(self) -> LocalModel:
         """Look through the weights as they are now, for a selector that compares then and now."""
         return LocalModel(self.model, None, self.criterion, self.chunk, self.precision)
+
+    def forget_graphs(self) -> None:
+        """Have graphs recorded anew: tensors lie elsewhere now."""
+        if self._graphs:
+            self._graphs.clear()
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Outputs of the model, (rows, classes)."""
@@ -110,7 +138,7 @@ class LocalModel:
     def losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Local loss of each row."""
         return self._mean(
-            lambda state, x, y: self.criterion(self._call(state, x), y), inputs, labels
+            lambda state, x, y: self.criterion(self._call(state, x), y), inputs, labels, "losses"
         )
 
     def features(self, inputs: Tensor) -> Tensor:
@@ -144,7 +172,7 @@ class LocalModel:
             weight, _ = self._head(state)
             return torch.stack([at_least_float(features), self._slope(logits, y) @ weight], dim=1)
 
-        features, slopes = self._mean(both, inputs, labels).unbind(dim=1)
+        features, slopes = self._mean(both, inputs, labels, "slopes").unbind(dim=1)
         return features, slopes
 
     def beliefs_view(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,7 +183,7 @@ class LocalModel:
             return torch.cat([logits.softmax(dim=1), features], dim=1)
 
         classes = last_linear(self.model)[1].out_features
-        both_seen = self._mean(both, inputs)
+        both_seen = self._mean(both, inputs, None, "beliefs")
         return both_seen[:, classes:], both_seen[:, :classes]
 
     def beliefs_at(self, features: Tensor) -> Tensor:
@@ -183,10 +211,29 @@ class LocalModel:
             return logits.softmax(dim=1).scatter_add(1, labels[:, None], minus)
         return gradient(lambda at: self.criterion(at, labels), logits)
 
-    def _mean(self, measure: Measure, inputs: Tensor, labels: Tensor | None = None) -> Tensor:
+    def _mean(
+        self,
+        measure: Measure,
+        inputs: Tensor,
+        labels: Tensor | None = None,
+        asked: str | None = None,
+    ) -> Tensor:
+        """Measure under every state; what is `asked` in every slot may be played back."""
+        states = self.memory.states(self.model)
         labels = inputs if labels is None else labels
+
+        def run(inputs: Tensor, labels: Tensor) -> tuple[Tensor]:
+            return (self._mean_of(measure, states, inputs, labels),)
+
+        if self._graphs is None or asked is None or torch.cuda.is_current_stream_capturing():
+            return run(inputs, labels)[0]
+        graph = self._graphs.setdefault(asked, Graph())
+        return graph([id(state) for state in states], run, inputs, labels)[0]
+
+    def _mean_of(
+        self, measure: Measure, states: list[State], inputs: Tensor, labels: Tensor
+    ) -> Tensor:
         with torch.no_grad(), evaluating(self.model):
-            states = self.memory.states(self.model)
             return torch.cat(
                 [
                     sum_of(measure(state, x, y) for state in states) / len(states)
@@ -230,6 +277,11 @@ def state_of(model: nn.Module) -> State:
     """Name the model's parameters and buffers, detached, not copied."""
     named = [*model.named_parameters(), *model.named_buffers()]
     return {name: value.detach() for name, value in named}
+
+
+def copy_of(state: State) -> State:
+    """Copy the tensors of a state."""
+    return {name: value.clone() for name, value in state.items()}
 
 
 def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from tamis.data import Picks, Samples, Slot
+
+FADES_OVER = 500
+"""Rows over which half of what is known about predictions fades."""
+NO_LEAD = 2.0
+"""Deviations below which predictions are no better than naming the commonest label."""
+SURE_ROWS = 2000
+"""Rows after which a model should have found something, if there is something to be found: of
+digits with 8 in 10 labels wrong, 3 deviations and more."""
+NO_INFORMATION = (
+    "the labels carry no information, or none that this model can find: it predicts those that "
+    "arrive no better than by always naming the commonest"
+)
 
 
 class Accuracy(NamedTuple):
@@ -98,6 +114,109 @@ class Line:
         )
 
 
+class Guesses:
+    """How often labels were predicted before they were learned. Half fades over 500 rows."""
+
+    def __init__(self) -> None:
+        self.rows_in_all = 0
+        self._numbers = dict.fromkeys(("agreed", "commonest", "rows", "squares"), 0.0)
+        self._seen = 0
+
+    def record(self, slot: Slot) -> None:
+        """Take down how the labels that have come were predicted."""
+        arrived, self._seen = slot.seen - self._seen, slot.seen
+        held = slot.class_held
+        if slot.agreement is None or not arrived or not len(held):
+            return
+        fade = 0.5 ** (arrived / FADES_OVER)
+        share = (held.max() / held.sum().clamp_min(1)).item()
+        new = {"agreed": slot.agreement, "commonest": share, "rows": 1.0, "squares": 1.0}
+        for name, value in new.items():
+            faded = fade**2 if name == "squares" else fade
+            self._numbers[name] = faded * self._numbers[name] + arrived * value
+        self.rows_in_all += arrived
+
+    def lead(self) -> float:
+        """Say by how many deviations labels were predicted better than by naming the commonest."""
+        agreed, commonest, rows, squares = self._numbers.values()
+        chance = commonest / rows
+        deviation = math.sqrt(max(chance * (1 - chance), 1e-9) * squares) / rows
+        return (agreed / rows - chance) / deviation
+
+    def state(self) -> dict[str, Any]:
+        """Return what is counted."""
+        return {**self._numbers, "rows_in_all": self.rows_in_all, "seen": self._seen}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Count on from what `state` gave."""
+        self._numbers = {name: state[name] for name in self._numbers}
+        self.rows_in_all, self._seen = state["rows_in_all"], state["seen"]
+
+
+class Log:
+    """Lines of a file, each there whole or not at all. It is opened by the first.
+
+    Of what the file held before, `keep` bytes are kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.keep = self.lost = 0
+        self._file: FileIO | None = None
+
+    def write(self, line: str) -> None:
+        """Add a line; one that finds no room is counted as lost, and training goes on."""
+        content = (line + "\n").encode()
+        try:
+            file = self._open()
+            if file.write(content) == len(content):
+                self.keep += len(content)
+                return
+        except OSError:
+            pass
+        self.lost += 1
+        with suppress(OSError):
+            if self._file:
+                self._file.truncate(self.keep)
+                self._file.seek(self.keep)
+
+    def sync(self) -> int:
+        """Say where the file ends, once the disk has it up to there."""
+        if self._file:
+            os.fsync(self._file.fileno())
+        return self.keep
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._file:
+            self._file.close()
+
+    def _open(self) -> FileIO:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            self._file = FileIO(self.path, "r+")
+            self.keep = min(self.keep, self.path.stat().st_size)
+            self._file.truncate(self.keep)
+            self._file.seek(self.keep)
+        return self._file
+
+
+def told(slot: Slot) -> dict[str, Any]:
+    """Write a slot down with its figures as plain numbers."""
+    names = (field.name for field in fields(slot) if field.name != "figures")
+    return {name: getattr(slot, name) for name in names} | {"figures": slot.read()}
+
+
+def slot_of(state: dict[str, Any]) -> Slot:
+    """Make a slot of what `told` wrote."""
+    figures = {
+        name: None if value is None else torch.tensor(value)
+        for name, value in state["figures"].items()
+    }
+    return Slot(**{**state, "figures": figures})
+
+
 class Monitor:
     """Records slots: to a file as they come, and in memory the slots that were tested.
 
@@ -121,10 +240,8 @@ class Monitor:
         self._recent: deque[Slot] = deque(maxlen=patience)
         self._purities = 0.0
         self._judged = 0
-        self._file: TextIO | None = None
-        if file:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._file = file.open("w", encoding="utf-8")
+        self._guesses = Guesses()
+        self._log = Log(file) if file else None
 
     def record(self, slot: Slot) -> Line:
         """Take a slot down, test the model if it is time, and warn of a collapse once."""
@@ -133,12 +250,13 @@ class Monitor:
         if slot.purity is not None and not slot.warm_up:
             self._purities += slot.purity
             self._judged += 1
+        self._guesses.record(slot)
         due = self.evaluate and (slot.number + 1) % self.every == 0
         line = Line(slot, self.evaluate() if due and self.evaluate else None, self._warn(slot))
         if line.accuracy:
             self.tested.append(line)
-        if self._file:
-            self._file.write(line.to_json() + "\n")
+        if self._log:
+            self._log.write(line.to_json())
         return line
 
     @property
@@ -146,10 +264,46 @@ class Monitor:
         """Mean clean share of the picks after the warm-up."""
         return self._purities / self._judged if self._judged else None
 
+    def uninformative(self) -> bool:
+        """Say whether labels tell nothing, as far as the model can see, once enough have come."""
+        return self._guesses.rows_in_all >= SURE_ROWS and self._guesses.lead() < NO_LEAD
+
+    @property
+    def lost(self) -> int:
+        """Lines that could not be written, as on a full disk."""
+        return self._log.lost if self._log else 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what was counted, the slots that collapse is looked for in, and the log's end.
+
+        Slots that were tested are not in it, since they are in the file.
+        """
+        return {
+            "slots": self.slots,
+            "seconds": self.seconds,
+            "warnings": list(self.warnings),
+            "purities": self._purities,
+            "judged": self._judged,
+            "recent": [told(slot) for slot in self._recent],
+            "guesses": self._guesses.state(),
+            "end": self._log.sync() if self._log else 0,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave; lines that were written since then are taken back."""
+        self.slots, self.seconds = state["slots"], state["seconds"]
+        self.warnings = list(state["warnings"])
+        self._purities, self._judged = state["purities"], state["judged"]
+        self._recent.clear()
+        self._recent.extend(slot_of(slot) for slot in state["recent"])
+        self._guesses.load(state["guesses"])
+        if self._log:
+            self._log.keep = state["end"]
+
     def close(self) -> None:
         """Finish the file."""
-        if self._file:
-            self._file.close()
+        if self._log:
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +322,9 @@ class Monitor:
         self._recent.append(slot)
         if len(self._recent) < (self._recent.maxlen or 0):
             return ()
-        news = [text for text in collapses(list(self._recent)) if text not in self.warnings]
+        found = collapses(list(self._recent))
+        found += [NO_INFORMATION] if self.uninformative() else []
+        news = [text for text in found if text not in self.warnings]
         for text in news:
             warnings.warn(f"Slot {slot.number}: {text}.", CollapseWarning, stacklevel=3)
         self.warnings += news

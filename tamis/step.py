@@ -1,8 +1,8 @@
-"""One step of the optimiser on picked rows, and CUDA graphs to play such things back."""
+"""One step of the optimiser on picked rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,12 @@ from torch.optim import Optimizer
 from tamis.local import casting
 from tamis.losses import Criterion
 
-PLAIN_CALLS = 3
-"""Calls before a graph is recorded: lazy state of the optimiser and of cuDNN is made in them."""
+LONGEST = 1e6
+"""Length beyond which a step is no learning any more. As the weights are those of a model that
+learned so far, and few numbers of them are beyond 1000, they would be swept away; and steps that
+are no longer can be added up for ever without leaving what single precision can hold."""
+Kept = Sequence[tuple[Tensor, Tensor]]
+"""Places, and what was in them."""
 
 
 class Step:
@@ -31,27 +35,57 @@ class Step:
         self.precision = precision
 
     def __call__(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Do the step, and return the mean loss from before it."""
+        """Do the step, and return the mean loss from before it; nan where none was taken."""
         self.model.train()
+        kept = keep_buffers(self.model)
         with casting(inputs.device, self.precision):
             losses = self.criterion(self.model(inputs), targets)
         loss = (losses if weights is None else losses * weights).mean()
-        descend(loss, self.optimizer)
-        return loss.detach()
+        return descend(loss, self.optimizer, kept=kept)
 
 
-def descend(loss: Tensor, *optimizers: Optimizer) -> None:
-    """Do a step of each optimiser. A loss that is not finite changes no weight by its gradient."""
+def descend(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
+    """Do a step of each optimiser; return the loss, or not a number where no step was taken.
+
+    None is taken where the loss is not finite or the gradient has exploded. What was `kept` is
+    put back then. A GPU is not waited for to know, so its optimisers do a step all the same, with
+    gradients of 0: momentum and weight decay, if any, go on.
+    """
     for optimizer in optimizers:
         optimizer.zero_grad()
-    finite = loss.detach().isfinite()
-    if loss.device.type == "cpu" and not finite:
-        return
-    loss.backward()
+    spoilt = ~loss.detach().isfinite()
+    here = loss.device.type == "cpu"
+    if not (here and spoilt):
+        loss.backward()
+        spoilt = spoilt | ~(length_of_step(optimizers) <= LONGEST)
+    if not (here and spoilt):
+        for optimizer in optimizers:
+            if not here:
+                drop_gradients(optimizer, spoilt)
+            optimizer.step()
+    if not here or spoilt:
+        for place, before in kept:
+            place.copy_(torch.where(spoilt, before, place))
+    return loss.detach().masked_fill(spoilt, torch.nan)
+
+
+def keep_buffers(*models: nn.Module) -> Kept:
+    """Copy what a pass may change, as a batch norm does: one that is not finite stays so."""
+    return [(buffer, buffer.clone()) for model in models for buffer in model.buffers()]
+
+
+def length_of_step(optimizers: Sequence[Optimizer]) -> Tensor:
+    """Say how far plain descent would go, at the most: rates times lengths of gradients."""
+    lengths: list[Tensor] = []
     for optimizer in optimizers:
-        if loss.device.type != "cpu":  # which is not waited for, so it goes on as if nothing was
-            drop_gradients(optimizer, ~finite)
-        optimizer.step()
+        for group in optimizer.param_groups:
+            gradients = [weight.grad for weight in group["params"] if weight.grad is not None]
+            if gradients:
+                dense = [part._values() if part.is_sparse else part for part in gradients]
+                lengths.append(group.get("lr", 1.0) * torch.stack(torch._foreach_norm(dense)).sum())
+    if not lengths:
+        return torch.zeros(())
+    return torch.stack([length.to(lengths[0].device) for length in lengths]).sum()
 
 
 def drop_gradients(optimizer: Optimizer, spoilt: Tensor) -> None:
@@ -60,40 +94,3 @@ def drop_gradients(optimizer: Optimizer, spoilt: Tensor) -> None:
         for weight in group["params"]:
             if weight.grad is not None:
                 weight.grad.masked_fill_(spoilt, 0)
-
-
-class Graph:
-    """Plays a function of tensors back as one CUDA graph, recorded after a few plain calls.
-
-    The function answers with tensors only, and finds everything but its arguments where it was
-    when it was recorded. It is recorded again where `key` or a shape changes.
-    """
-
-    def __init__(self) -> None:
-        self._stream = torch.cuda.Stream()
-        self._key: object = None
-        self._calls = 0
-
-    def __call__(
-        self, key: object, run: Callable[..., tuple[Tensor, ...]], *given: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Run the function on what is given, and return what it answers."""
-        key = (key, [(part.shape, part.dtype) for part in given])
-        if key != self._key:
-            self._key, self._calls = key, 0
-        self._calls += 1
-        if self._calls <= PLAIN_CALLS:
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                answer = run(*given)
-            torch.cuda.current_stream().wait_stream(self._stream)
-            return answer
-        if self._calls == PLAIN_CALLS + 1:
-            self._given = tuple(part.clone() for part in given)
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, stream=self._stream):
-                self._answer = run(*self._given)
-        for place, part in zip(self._given, given, strict=True):
-            place.copy_(part)
-        self._graph.replay()
-        return tuple(part.clone() for part in self._answer)

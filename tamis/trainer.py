@@ -15,19 +15,24 @@ from torch.optim import Optimizer
 
 from tamis.augment import Augment
 from tamis.buffers import Buffer
+from tamis.buffers.store import Store
+from tamis.checkpoint import State, check_alike, check_optimizer, describe, give, send_all, take
 from tamis.data import Picks, Samples, Slot, send
-from tamis.local import Average, LocalModel, Window
+from tamis.graph import Graph
+from tamis.local import Average, LocalModel, Window, state_of
 from tamis.losses import Criterion, cross_entropy
-from tamis.monitor import Accuracy, count_classes, purity_of, shares_of
+from tamis.monitor import Accuracy, Shares, count_classes, purity_of, shares_of
 from tamis.noise_rate import Tracker
 from tamis.selectors import Naive, Selector
 from tamis.selectors.protocol import Planner, draw_rows
-from tamis.step import Graph, Step
+from tamis.step import Step
 from tamis.streams import Intake
 
 NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 COUNTED = 8192
 """Rows held for which shares are counted in every slot; of twice as many, in every other."""
+COUNTERS = ("slots", "skipped_steps", "_in_a_row", "_counted", "_count_next", "_renewed")
+"""Numbers of a trainer that change."""
 REFRESHED = 128
 """Rows whose features are renewed in one pass, at the least: fewer at a time waste the pass."""
 
@@ -44,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 class Diverged(ArithmeticError):
-    """Training has run away; the step that would have spoilt the model was not taken."""
+    """Training has run away; the steps that would have spoilt the model were not taken."""
 
 
 class Trainer:
@@ -64,8 +69,13 @@ class Trainer:
     `refresh` keeps the features of every row in the buffer, and renews those of so many rows a
     slot, in turn: a selector then needs no pass of its own, at the price of features that are
     held / refresh slots old at the most. `precision` (torch.bfloat16) runs passes in it; `graphed`
-    plays selection and step back as one CUDA graph. On a GPU no slot waits for the device: numbers
-    come over when they are read, and `Diverged` is raised some slots late.
+    plays selection and step back as one CUDA graph, or, where chance must be drawn between them,
+    the model's passes as graphs of their own. On a GPU no slot waits for the device: numbers come
+    over when they are read, and `Diverged` is raised some slots late.
+
+    A step whose loss is not finite, or whose gradient has exploded, is not taken but counted in
+    `skipped_steps`; `patience` of them in a row raise `Diverged`. `state` and `load`, or
+    `Checkpoints` around them, stop a run and let it go on as if it had not stopped.
     """
 
     def __init__(
@@ -89,6 +99,7 @@ class Trainer:
         device: str | torch.device = "cpu",
         precision: torch.dtype | None = None,
         graphed: bool = False,
+        patience: int = 10,
         seed: int = 0,
     ) -> None:
         if k < 1:
@@ -97,10 +108,10 @@ class Trainer:
             raise ValueError("Selectors look through a window or the average: set one of them.")
         if graphed and window not in (None, 1):
             raise ValueError("A graph looks through one state: set window to 1, or None.")
-        if graphed and augment:
-            raise ValueError("A graph cannot draw new chance for `augment`: set one of them.")
         if refresh is not None and refresh < 1:
             raise ValueError(f"Features are renewed for at least 1 row a slot, got {refresh}.")
+        if patience < 1:
+            raise ValueError(f"At least 1 step is skipped before all stops, got {patience}.")
         self.device = torch.device(device)
         self.model = model.to(self.device)
         self.optimizer = optimizer
@@ -111,20 +122,22 @@ class Trainer:
         self.pool_size = pool_size
         self.refresh = refresh
         self.predict_first = predict_first
+        self.patience = patience
         self.augment = augment
         self.intake = intake or Intake()
         self.tracker = tracker
+        self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
         self.average = None if ema is None else Average(ema)
         self.window = None if window is None else Window(window)
         self.now, self.averaged, windowed = (
-            LocalModel(model, memory, criterion, precision=precision)
+            LocalModel(model, memory, criterion, precision=precision, graphed=graphed)
             for memory in (None, self.average, self.window)
         )
         self.local = self.averaged if window is None else windowed
-        self.slots = 0
+        self.slots = self.skipped_steps = self._in_a_row = 0
         self._take_step = Step(model, optimizer, criterion, precision)
-        self._graph = Graph() if graphed else None
+        self._graph, self._step_graph = (Graph() if graphed else None for _ in range(2))
         none, unknown = torch.empty(0, dtype=torch.long), torch.tensor(torch.nan)
         self._nothing = Outcome(*(part.to(self.device) for part in (none, none, *[unknown] * 4)))
         self._watched: deque[tuple[int, Tensor, torch.cuda.Event]] = deque()
@@ -165,6 +178,99 @@ class Trainer:
         if self.average:
             model.load_state_dict(self.average.states(model)[0], strict=False)
         return model.eval()
+
+    def settings(self) -> dict[str, Any]:
+        """Say all that the numbers of a run depend on and that stays as it is."""
+        described = ("model", "selector", "buffer", "criterion", "augment", "tracker")
+        plain = ("k", "warm_up", "pool_size", "refresh", "predict_first", "patience", "seed")
+        rule = type(self.optimizer).__name__
+        return {
+            "trainer": type(self).__name__,
+            **{name: describe(part) for name, part in self._parts().items() if name in described},
+            **{name: getattr(self, name) for name in plain},
+            "optimizer": f"{rule} {describe(self.optimizer.defaults)}",
+            "window": self.window and self.window.length,
+            "ema": self.average and self.average.decay,
+            "on_bad": self.intake.on_bad,
+            "precision": describe(self._take_step.precision),
+            "graphed": self._graph is not None,
+        }
+
+    def state(self) -> State:
+        """Return all that the next slots depend on and that changes.
+
+        What a model, a selector or a loss of your own remembers from slot to slot is in it if it
+        has `state` and `load`, or is a module of torch.
+        """
+        self._settle()
+        chance = {"trainer": self.generator.get_state(), "torch": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            chance["cuda"] = torch.cuda.get_rng_state(self.device)
+        return {
+            **{name: give(part) for name, part in self._parts().items()},
+            "chance": chance,  # that of torch itself is what dropout draws from
+            "counters": {name: getattr(self, name) for name in COUNTERS},
+            "shares": self._shares._asdict(),
+        }
+
+    def check(self, state: State) -> None:
+        """Refuse a state that does not fit, by the shapes of its tensors: they may be blank."""
+        own = state_of(self.model)
+        check_alike("model", state["model"], own)
+        check_optimizer(state["optimizer"], self.optimizer)
+        average, window = state["average"], state["window"]
+        for seen in (window["states"] if window else []) + [average and average["average"]]:
+            if seen is not None:
+                check_alike("memory of the model", seen, own)
+        if isinstance(self.buffer, Store):
+            self.buffer.check(state["buffer"])
+        counted = [state["counters"][name] for name in COUNTERS] + [average and average["steps"]]
+        if any(type(count) is not int or count < 0 for count in counted if count is not None):
+            raise ValueError("the counters are no whole numbers from 0 on")
+
+    def load(self, state: State) -> None:
+        """Go on from a state: every slot from here on is what it would have been."""
+        self.check(state)
+        state = state | {name: send_all(state[name], self.device) for name in ("buffer", "shares")}
+        for name, part in self._parts().items():
+            take(name, part, state[name])
+        self.generator.set_state(state["chance"]["trainer"])
+        torch.set_rng_state(state["chance"]["torch"])
+        if self.device.type == "cuda" and "cuda" in state["chance"]:
+            torch.cuda.set_rng_state(state["chance"]["cuda"], self.device)
+        for name in COUNTERS:
+            setattr(self, name, state["counters"][name])
+        self._shares = Shares(**state["shares"])
+        self._watched.clear()
+        self._forget_graphs()
+
+    @property
+    def sound(self) -> bool:
+        """Say whether the last step was taken. A run that may be diverging is not to be kept."""
+        self._settle()
+        return self._in_a_row == 0
+
+    def _parts(self) -> dict[str, object]:
+        """Name all that may remember something from slot to slot."""
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "average": self.average,
+            "window": self.window,
+            "buffer": self.buffer,
+            "selector": self.selector,
+            "criterion": self._take_step.criterion,
+            "augment": self.augment,
+            "intake": self.intake,
+            "tracker": self.tracker,
+        }
+
+    def _forget_graphs(self) -> None:
+        """Have graphs recorded anew: tensors lie elsewhere now."""
+        for local in (self.now, self.averaged, self.local):
+            local.forget_graphs()
+        if self._graph:
+            self._graph, self._step_graph = Graph(), Graph()
 
     def _take_in(self, item: Any) -> Tensor | None:
         """Let the good rows in, having predicted their labels first."""
@@ -209,7 +315,8 @@ class Trainer:
         started = perf_counter()
         selector: Selector = Naive() if self.slots < self.warm_up else self.selector
         k = min(self.k, len(held))
-        if self._graph and isinstance(selector, Planner) and self.pool_size is None:
+        apart = self.augment or self.pool_size  # chance is drawn between selection and step
+        if self._graph and isinstance(selector, Planner) and not apart:
             chosen = selector
             chance = chosen.plan(len(held), k, self.generator)
 
@@ -248,7 +355,19 @@ class Trainer:
             inputs, targets = self.augment(
                 inputs, targets, self.intake.classes or 0, self.generator
             )
-        return self._report(held, picks, self._take_step(inputs, targets, picks.weights))
+        return self._report(held, picks, self._descend(inputs, targets, picks.weights))
+
+    def _descend(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Take the step, as a graph where that can be and is no part of a larger one."""
+        if self._step_graph is None or torch.cuda.is_current_stream_capturing():
+            return self._take_step(inputs, targets, weights)
+
+        def play(inputs: Tensor, targets: Tensor, *weights: Tensor) -> tuple[Tensor]:
+            return (self._take_step(inputs, targets, weights[0] if weights else None),)
+
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        weighed = () if weights is None else (weights,)
+        return self._step_graph(rates, play, inputs, targets, *weighed)[0]
 
     def _report(self, held: Samples, picks: Picks, loss: Tensor) -> Outcome:
         """Count the uses of what was learned from, and say what it was."""
@@ -268,7 +387,7 @@ class Trainer:
         )
 
     def _watch(self, loss: Tensor) -> None:
-        """Raise where a loss is not finite; on a GPU, once it has come over by itself."""
+        """Count a step that was not taken; on a GPU, once its loss has come over by itself."""
         if loss.device.type == "cpu":
             self._judge(self.slots, loss)
             return
@@ -280,9 +399,24 @@ class Trainer:
             slot, here, _ = self._watched.popleft()
             self._judge(slot, here)
 
+    def _settle(self) -> None:
+        """Wait for all losses that are still on their way."""
+        while self._watched:
+            slot, here, event = self._watched.popleft()
+            event.synchronize()
+            self._judge(slot, here)
+
     def _judge(self, slot: int, loss: Tensor) -> None:
-        if not loss.isfinite():
-            raise Diverged(f"The loss at slot {slot} is {loss.item()}: lower the learning rate.")
+        if loss.isfinite():
+            self._in_a_row = 0
+            return
+        self.skipped_steps += 1
+        self._in_a_row += 1
+        if self._in_a_row >= self.patience:
+            raise Diverged(
+                f"By slot {slot}, {self._in_a_row} steps in a row had a loss that is not finite or"
+                " a gradient far too steep, and were not taken: lower the learning rate."
+            )
 
     def _tell(
         self,

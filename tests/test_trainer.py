@@ -319,11 +319,9 @@ def test_shares_of_a_large_buffer_are_counted_now_and_then() -> None:
     assert coverages[5:] == pytest.approx([48 / rows] * 5, rel=0.05)
 
 
-def test_a_graph_and_what_it_cannot_play_back() -> None:
+def test_a_graph_looks_through_one_state() -> None:
     with pytest.raises(ValueError, match="one state"):
         make_trainer(graphed=True, window=3)
-    with pytest.raises(ValueError, match="augment"):
-        make_trainer(graphed=True, augment=lambda x, y, _, __: (x, y))
 
 
 def test_what_is_augmented_is_what_is_learned(blobs: Samples) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import torch
 from torch import Generator
@@ -43,6 +44,21 @@ class BalancedReservoir(Store):
             device = samples.labels.device
             rows = torch.tensor(list(latest.values()), device=device)
             self.write(torch.tensor(list(latest), device=device), overflow[rows])
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows held, and which class is where, in an order that ties are broken by."""
+        return super().state() | {
+            "seen": self._seen,
+            "places": {label: torch.tensor(rows) for label, rows in self._rows.items()},
+            "once_largest": sorted(self._once_largest),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold the rows that `state` gave, and know them by class."""
+        super().load(state)
+        self._seen = Counter(state["seen"])
+        self._rows = {label: rows.long().tolist() for label, rows in state["places"].items()}
+        self._once_largest = set(state["once_largest"])
 
     def _place(self, label: int, enter: float, where: float) -> int | None:
         """Say whose place the row takes, if it is let in."""

@@ -11,6 +11,7 @@ from tamis.data import Samples
 class Growing(Store):
     """Keep every row until the cap; later rows are turned away and counted in `turned_away`."""
 
+    counts = ("turned_away",)
     turned_away = 0
 
     def append(self, samples: Samples, generator: Generator) -> None:

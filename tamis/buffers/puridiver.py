@@ -36,6 +36,9 @@ class PuriDivER(Store):
         self.local = local
         self.diversity = diversity
 
+    def __repr__(self) -> str:
+        return f"PuriDivER(capacity={self.capacity}, diversity={self.diversity})"
+
     def append(self, samples: Samples, generator: Generator) -> None:
         """Take all in, then let rows of the largest class go, one by one, until the rest fits."""
         overflow = self.fill(samples)

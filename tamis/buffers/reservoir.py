@@ -12,6 +12,7 @@ from tamis.data import Samples
 class Reservoir(Store):
     """Keep a uniform sample of all rows so far: the n-th row stays with chance capacity / n."""
 
+    counts = ("seen",)
     seen = 0
 
     def append(self, samples: Samples, generator: Generator) -> None:

@@ -11,6 +11,7 @@ from tamis.data import Samples
 class Sliding(Store):
     """Keep the newest rows: a ring in which the newest takes the oldest one's place."""
 
+    counts = ("_next",)
     _next = 0
 
     def append(self, samples: Samples, generator: Generator) -> None:

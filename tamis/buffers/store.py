@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
 
-from tamis.data import Samples
+from tamis.data import COLUMNS, Samples
 
 
 class Buffer(Protocol):
@@ -31,6 +31,9 @@ class Buffer(Protocol):
 class Store:
     """Columns for a fixed number of rows. They are allocated at the first write, by its shapes."""
 
+    counts: tuple[str, ...] = ()
+    """Numbers that a kind remembers beside the rows."""
+
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
             raise ValueError(f"A buffer holds at least 1 row, got capacity={capacity}.")
@@ -40,6 +43,9 @@ class Store:
 
     def __len__(self) -> int:
         return self.count
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(capacity={self.capacity})"
 
     def pool(self) -> Samples:
         """Show every row held, without copying."""
@@ -74,3 +80,28 @@ class Store:
             self.write(slice(self.count, self.count + taken), samples[slice(taken)])
             self.count += taken
         return samples[slice(taken, None)]
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows held, and what is counted beside them."""
+        rows = {name: column[: self.count] for name, column in self._columns.items()}
+        return {"rows": rows, "counts": {name: getattr(self, name) for name in self.counts}}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Refuse rows that have no place here, and numbers that count nothing."""
+        rows, counts = state["rows"], state["counts"]
+        if rows and (set(rows) - set(COLUMNS) or len(Samples(**rows)) > self.capacity):
+            raise ValueError(f"a buffer of {self.capacity} rows has no place for these")
+        for name in ("labels", "ids", "uses") if rows else ():
+            if rows[name].dim() != 1 or rows[name].dtype != torch.long:
+                raise ValueError(f"{name} of the buffer are no whole numbers, one a row")
+        if any(type(counts[name]) is not int or counts[name] < 0 for name in self.counts):
+            raise ValueError("the buffer counts in whole numbers from 0 on")
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold the rows that `state` gave, and no other."""
+        self.check(state)
+        self.count, self._columns = 0, {}
+        if state["rows"]:
+            self.fill(Samples(**state["rows"]))
+        for name in self.counts:
+            setattr(self, name, state["counts"][name])

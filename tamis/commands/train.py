@@ -9,7 +9,9 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 from typing import Any, get_args
 
 import torch
@@ -18,16 +20,17 @@ from torch import Tensor, nn
 
 import tamis
 from tamis.buffers import BUFFERS, PuriDivER
-from tamis.checkpoint import save_model
-from tamis.commands import UsageError
+from tamis.checkpoint import Checkpoints, DamagedCheckpoint, save_model
+from tamis.commands import UsageError, saving
 from tamis.commands.progress import Bar
+from tamis.commands.saving import Leaving, Saver
 from tamis.data import Slot
 from tamis.models import MODELS, Scale, start
-from tamis.monitor import CollapseWarning, Monitor
+from tamis.monitor import NO_INFORMATION, CollapseWarning, Monitor
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.streams import Intake, OnBad, Table, open_table
 from tamis.suspects import Suspect, find_suspects, write_suspects
-from tamis.trainer import Trainer
+from tamis.trainer import Diverged, Trainer
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -36,8 +39,9 @@ EXAMPLES = """examples:
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
-Written to the folder: log.jsonl, model.safetensors, suspects.csv, and skipped.jsonl if any.
-Ctrl-C stops early and still saves."""
+Written to the folder: log.jsonl, model.safetensors, suspects.csv, checkpoints, and skipped.jsonl
+if any. Ctrl-C and SIGTERM stop early and still save; --resume goes on exactly where the last
+checkpoint was, also after a crash."""
 LEAST_SLOTS = 2000
 AVERAGE = "average"
 SHOWN = 10
@@ -80,6 +84,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
     add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
     add("--overwrite", action="store_true", help="replace an earlier run in the folder")
+    saving.add_arguments(parser)
 
 
 def positive(text: str) -> int:
@@ -99,8 +104,12 @@ def run(options: Namespace) -> int:
     """Train on the file, then write the model, the log and the suspects."""
     console = Console()
     out: Path = options.out
-    if (out / "log.jsonl").exists() and not options.overwrite:
-        raise UsageError(f"{out} holds a run already: name another --out, or give --overwrite.")
+    if options.resume and options.overwrite:
+        raise UsageError("--resume goes on with a run, and --overwrite replaces it: give one.")
+    if (out / "log.jsonl").exists() and not (options.overwrite or options.resume):
+        raise UsageError(
+            f"{out} holds a run already: name another --out, or give --resume or --overwrite."
+        )
     selector = choose_selector(options.selector, options.set)
     skipped = out / "skipped.jsonl"
     intake = Intake(on_bad=options.on_bad, file=skipped)
@@ -111,30 +120,50 @@ def run(options: Namespace) -> int:
     trainer = make_trainer(options, selector, table, intake)
     test = read_test(options, table)
     out.mkdir(parents=True, exist_ok=True)
-    skipped.unlink(missing_ok=True)
     slots = options.slots or max(len(table), LEAST_SLOTS)
-    stopped = False
+    checkpoints = Checkpoints(out / "checkpoints", settings_of(options, table))
     evaluate = (lambda: trainer.accuracy(*test)) if test else None
     with (
-        Monitor(out / "log.jsonl", evaluate) as monitor,
-        Bar(options.file.name, slots, console) as bar,
         warnings.catch_warnings(),
+        Leaving() as leaving,
+        Monitor(out / "log.jsonl", evaluate) as monitor,
     ):
-        warnings.simplefilter("ignore", CollapseWarning)  # told below, once
+        for told_below in (CollapseWarning, DamagedCheckpoint):
+            warnings.simplefilter("ignore", told_below)
+        saver = Saver(checkpoints, trainer, monitor, skipped, options.save_every)
+        if not (options.resume and saver.resume(options.allow_mismatch)):
+            checkpoints.clear()
+            skipped.unlink(missing_ok=True)
+            saver.save()  # should training diverge at once, this is the last good one
         try:
-            for slot in play(trainer, table, slots):
-                monitor.record(slot)
-                bar.advance(note(slot))
-        except KeyboardInterrupt:
-            stopped = True
-    if not len(trainer.buffer):
-        raise UsageError(f"{options.file} has no row that can be trained on. {tell(intake)}")
-    suspects = find_suspects(trainer.averaged, on_device(table, trainer))
-    save_model(trainer.best_model(), out / "model.safetensors", about(options, table, monitor))
-    write_suspects(suspects, table.classes, out / "suspects.csv")
-    if stopped:
-        console.print(f"Stopped after {monitor.slots} slots of {slots}; all is saved.")
-    for text in monitor.warnings:
+            with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
+                for slot in play(trainer, table, slots):
+                    monitor.record(slot)
+                    bar.advance(note(slot))
+                    if leaving.signal:
+                        break
+                    saver.save_if_due()
+        except Diverged as error:
+            where = f"The last good checkpoint is in {checkpoints.folder}."
+            raise Diverged(f"{error} {where}") from None
+        saved = saver.save()
+        if not len(trainer.buffer):
+            raise UsageError(f"{options.file} has no row that can be trained on. {tell(intake)}")
+        try:
+            save_model(
+                trainer.best_model(), out / "model.safetensors", about(options, table, monitor)
+            )
+            rows = on_device(table, trainer, leaving)
+            suspects = find_suspects(trainer.averaged, rows)
+            write_suspects(suspects, table.classes, out / "suspects.csv")
+        except TimeUp:
+            suspects = None
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written to: {error.strerror}.") from None
+    if leaving.signal:
+        kept = "all is saved, and --resume goes on" if saved else "the last checkpoint is older"
+        console.print(f"Stopped after {trainer.slots} slots of {slots}; {kept}.")
+    for text in [*monitor.warnings, *troubles(saver, monitor, trainer)]:
         console.print(f"Warning: {text}.")
     if intake.skipped:
         console.print(tell(intake) + f" See {skipped}.")
@@ -143,16 +172,21 @@ def run(options: Namespace) -> int:
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
     if isinstance(selector, Plausible) and (ratio := selector.clean_ratio()) is not None:
         console.print(f"Estimated clean ratio {ratio:.2f}.")
-    show(suspects, table, console)
-    console.print(f"Model, log, suspects: {out}")
-    return 130 if stopped else 0
+    if suspects is not None:
+        show(suspects, table, console)
+    console.print(f"Model, log{'' if suspects is None else ', suspects'}: {out}")
+    return 128 + leaving.signal if leaving.signal else 0
 
 
 def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
-    """Play the file, then go on learning from what is held until the slots are done."""
-    stream = iter(table)
-    for _ in range(slots):
-        slot = trainer.step(next(stream, None))
+    """Play the file, then go on learning from what is held until the slots are done.
+
+    A trainer that has seen the first slots goes on behind them.
+    """
+    stream = table.named(table.rows_per_slot, table.intake, skip=trainer.slots)
+    for _ in range(trainer.slots, slots):
+        samples, _ = next(stream, (None, None))
+        slot = trainer.step(samples)
         if not slot.held and slot.number >= len(table):
             return
         yield slot
@@ -276,12 +310,53 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     return torch.cat([samples.inputs for samples in rows]), mine[labels]
 
 
-def on_device(table: Table, trainer: Trainer) -> Iterator[tuple[Any, list[str]]]:
-    """Read the table once more, without the rows that were refused."""
+class TimeUp(Exception):
+    """There is no time to finish: somebody waits for the process to end."""
+
+
+def on_device(table: Table, trainer: Trainer, leaving: Leaving) -> Iterator[tuple[Any, list[str]]]:
+    """Read the table once more, without the rows that were refused, while there is time."""
     for samples, names in table.named():
+        if leaving.signal and monotonic() > leaving.until - 1:
+            raise TimeUp
         good = samples.inputs.flatten(1).isfinite().all(dim=1)
         kept = [name for name, fine in zip(names, good.tolist(), strict=True) if fine]
         yield samples[good].to(trainer.device), kept
+
+
+def settings_of(options: Namespace, table: Table) -> dict[str, object]:
+    """Say what must be the same when a run goes on, beside what the trainer is made of."""
+    scale = torch.cat([table.mean, table.deviation]).numpy().tobytes()
+    return {
+        "file": options.file.name,
+        "label": table.label,
+        "drop": list(table.drop),
+        "rows": table.rows,
+        "rows_per_slot": table.rows_per_slot,
+        "classes": list(table.classes),
+        "content": sha256(scale).hexdigest()[:16],
+    }
+
+
+def troubles(saver: Saver, monitor: Monitor, trainer: Trainer) -> list[str]:
+    """Say what went wrong on the way and did not stop the run."""
+    found = [
+        f"checkpoint {number} is damaged, and the one before it was taken ({why})"
+        for number, why in saver.checkpoints.damaged.items()
+    ]
+    if saver.checkpoints.failed:
+        trouble = saver.trouble.rstrip(".")
+        found.append(f"{saver.checkpoints.failed} checkpoints were not saved ({trouble})")
+    if monitor.lost:
+        found.append(f"{monitor.lost} lines of the log could not be written")
+    if monitor.uninformative() and NO_INFORMATION not in monitor.warnings:
+        found.append(NO_INFORMATION)
+    if trainer.skipped_steps:
+        found.append(
+            f"{trainer.skipped_steps} steps were not taken: their loss was not finite, or their "
+            "gradient far too steep"
+        )
+    return found
 
 
 def about(options: Namespace, table: Table, monitor: Monitor) -> dict[str, object]:

@@ -44,6 +44,15 @@ class Forward:
             self.confusion.watch(logits, targets)
         return losses
 
+    def state(self) -> dict[str, Tensor]:
+        """Return what a running confusion has counted; a known one counts nothing."""
+        return self.confusion.state() if isinstance(self.confusion, RunningConfusion) else {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        if isinstance(self.confusion, RunningConfusion):
+            self.confusion.load(state)
+
 
 @dataclass(frozen=True, eq=False)
 class Backward:
@@ -74,6 +83,15 @@ class Backward:
         if isinstance(self.confusion, RunningConfusion):
             self.confusion.watch(logits, targets)
         return losses
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what a running confusion has counted; a known one counts nothing."""
+        return self.confusion.state() if isinstance(self.confusion, RunningConfusion) else {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        if isinstance(self.confusion, RunningConfusion):
+            self.confusion.load(state)
 
     def _inverse(self, logits: Tensor) -> Tensor:
         known = self._known

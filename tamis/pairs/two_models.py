@@ -12,12 +12,15 @@ from torch.optim import Optimizer
 
 from tamis.augment import Augment
 from tamis.buffers import Buffer
+from tamis.checkpoint import State, describe
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion
 from tamis.selectors import Naive
 from tamis.streams import Intake
 from tamis.trainer import Outcome, Trainer
 
+OWN = ("model", "optimizer", "average")
+"""What the second model remembers for itself."""
 SHARED = ("ema", "criterion", "device")
 """Settings that the second model needs as well; all else happens once a slot."""
 
@@ -32,6 +35,7 @@ class Settings(TypedDict, total=False):
     criterion: Criterion
     intake: Intake | None
     device: str | torch.device
+    patience: int
     seed: int
 
 
@@ -75,6 +79,27 @@ class TwoModels(Trainer, ABC):
     def both(self) -> tuple[Trainer, Trainer]:
         """Return the first and the second."""
         return self, self.second
+
+    def settings(self) -> dict[str, Any]:
+        """Say all that the numbers depend on: both models, the batch, what a method adds."""
+        added = {name: describe(getattr(self, name, None)) for name in ("keep", "strength")}
+        rule = type(self.second.optimizer).__name__
+        return super().settings() | {
+            "batch": self.batch,
+            **added,
+            "second model": describe(self.second.model),
+            "second optimizer": f"{rule} {describe(self.second.optimizer.defaults)}",
+        }
+
+    def check(self, state: State) -> None:
+        """Refuse a state that fits one model or the other not."""
+        super().check(state)
+        second = {name: state[f"second {name}"] for name in OWN}
+        self.second.check({**state, **second})
+
+    def _parts(self) -> dict[str, object]:
+        second = self.second._parts()
+        return super()._parts() | {f"second {name}": second[name] for name in OWN}
 
     @abstractmethod
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:

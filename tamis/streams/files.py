@@ -11,6 +11,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from zipfile import BadZipFile
@@ -71,11 +72,15 @@ class Table:
             yield samples
 
     def named(
-        self, size: int = LOOK_ROWS, intake: Intake | None = None
+        self, size: int = LOOK_ROWS, intake: Intake | None = None, skip: int = 0
     ) -> Iterator[tuple[Samples, list[str]]]:
-        """Yield samples and the names of their rows; rows that cannot be read go to the intake."""
+        """Yield samples and the names of their rows; rows that cannot be read go to the intake.
+
+        The first `skip` chunks are passed over, as if they had been seen before.
+        """
         numbers = {name: number for number, name in enumerate(self.classes)}
-        for chunk in reader_of(self.path)(self.path, self.label, self.id_column, self.drop, size):
+        chunks = reader_of(self.path)(self.path, self.label, self.id_column, self.drop, size)
+        for chunk in islice(chunks, skip, None):
             if intake:
                 intake.refuse(chunk.broken, "fields do not fit the header")
                 empty = [

@@ -96,6 +96,26 @@ class Intake:
                     line["row"] = rows[position]
                 out.write(json.dumps(line) + "\n")
 
+    def state(self) -> dict[str, Any]:
+        """Return what was counted and learned of the stream so far."""
+        shape, kind = self._kind or (None, None)
+        return {
+            "seen": self.seen,
+            "skipped": self.skipped,
+            "classes": self.classes,
+            "shape": None if shape is None else list(shape),
+            "kind": None if kind is None else name_of(kind),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on counting from what `state` gave."""
+        if self.classes not in (None, state["classes"]):
+            raise ValueError(f"labels were of {state['classes']} classes and are of {self.classes}")
+        self.seen, self.skipped = state["seen"], Counter(state["skipped"])
+        self.classes, self._kind = state["classes"], None
+        if state["shape"] is not None:
+            self._kind = (torch.Size(state["shape"]), dtype_of(state["kind"]))
+
     def _refuse_text(self, inputs: np.ndarray, labels: np.ndarray, fault: str) -> Samples:
         """Text has no place in a tensor, so it goes to the file as it came."""
         ids = list(range(self.seen, self.seen + len(labels)))
@@ -141,6 +161,14 @@ def tell(shape: torch.Size, kind: torch.dtype) -> str:
 def name_of(kind: torch.dtype) -> str:
     """Name a type without torch's prefix."""
     return str(kind).removeprefix("torch.")
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Find a type by the name that `name_of` gives it."""
+    kind = getattr(torch, name)
+    if not isinstance(kind, torch.dtype):
+        raise TypeError(f"{name} is no type of numbers")
+    return kind
 
 
 def pair_of(item: Any) -> tuple[Any, Any]:

@@ -1,14 +1,15 @@
-"""Models saved whole or not at all: written beside, synced, renamed; no pickle."""
+"""A model in one file, for whoever wants to predict with it."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import nn
+
+from tamis.checkpoint.files import write_atomically
 
 
 def save_model(model: nn.Module, path: Path, about: dict[str, object]) -> None:
@@ -26,14 +27,3 @@ def load_model(model: nn.Module, path: Path) -> dict[str, object]:
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} is no model file that can be read: {error}.") from None
     return dict(about)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Put content under a path so that a crash leaves the old file or the new one, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -1,0 +1,298 @@
+"""Checkpoints of a run: a folder of generations, the newest two kept, each complete or absent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from tamis.checkpoint.files import (
+    Damaged,
+    check_seal,
+    make_folder,
+    open_plain,
+    parse,
+    read_bounded,
+    sync_folder,
+    write_synced,
+)
+from tamis.checkpoint.manifest import (
+    MANIFEST,
+    SEAL,
+    STATE,
+    TENSORS,
+    Manifest,
+    depends_on,
+    differences,
+    read_manifest,
+    seal_text,
+    versions,
+    write_manifest,
+)
+from tamis.checkpoint.packing import (
+    State,
+    blanks,
+    encode_tensors,
+    named_tensors,
+    pack,
+    read_header,
+    unpack,
+)
+from tamis.checkpoint.parts import give, take
+
+KEPT = 2
+"""Generations kept: should the newest turn out damaged, there is one before it."""
+UNFINISHED = ".part"
+META = torch.device("meta")
+MISFITS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What it can come to, to fill a run from a state that is not its own."""
+
+
+class NotSaved(Exception):
+    """A checkpoint that could not be written. Those from before are as they were."""
+
+
+class Refused(ValueError):
+    """A checkpoint that is not to be gone on from, in one sentence."""
+
+
+class Mismatch(Refused):
+    """A checkpoint of other settings, or made elsewhere: going on would give other numbers."""
+
+
+class DamagedCheckpoint(UserWarning):
+    """A generation was passed over, since it is not what was written."""
+
+
+class Restored(NamedTuple):
+    """What was gone on from: which generation, the slot to come next, the source's offset."""
+
+    generation: int
+    slot: int
+    offset: Any
+
+
+class Resumable(Protocol):
+    """A run that can be saved, as a `Trainer` is."""
+
+    slots: int
+    device: torch.device
+
+    @property
+    def sound(self) -> bool:
+        """Say whether the last step was taken; a run that may be diverging is not to be kept."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """Say all that the numbers depend on and that stays as it is."""
+        ...
+
+    def state(self) -> State:
+        """Return all that changes."""
+        ...
+
+    def check(self, state: State) -> None:
+        """Refuse a state that does not fit. Its tensors may be blank: only shapes are known."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Go on from a state."""
+        ...
+
+
+class Checkpoints:
+    """Saves a run into a folder and brings it back, bit for bit as if it had never stopped.
+
+    A generation is a folder that appears whole, by one rename, once the disk has all of it:
+    tensors, the rest as JSON, and a manifest with the size and SHA-256 of both. When `save`
+    returns, the generation is safe, and the source may be told so. `settings` are the caller's
+    own; like the trainer's, they must be the same when the run goes on. One process at a time
+    writes to a folder.
+
+        checkpoints = Checkpoints(Path("run/checkpoints"))
+        for slot in trainer.run(stream):
+            if slot.number % 1000 == 999:
+                checkpoints.save(trainer, offset=slot.number + 1)
+
+    `failed` counts saves that came to nothing, `damaged` has the generations that could not be
+    read and why.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+        self.folder = folder
+        self.settings = dict(settings or {})
+        self.failed = 0
+        self.damaged: dict[int, str] = {}
+
+    def save(
+        self, run: Resumable, offset: Any = None, others: Mapping[str, object] | None = None
+    ) -> int:
+        """Write a generation, and return its number once it is safe; raise `NotSaved` if not.
+
+        `offset` is JSON that tells the source where to go on. `others` are further parts that
+        remember something, by name: a scheduler of torch, a monitor.
+        """
+        if not run.sound:
+            self.failed += 1
+            raise NotSaved("The last step was skipped: the checkpoint from before it is kept.")
+        tensors: dict[str, Tensor] = {}
+        try:
+            parts = {name: give(part) for name, part in (others or {}).items()}
+            packed = pack({"run": run.state(), "others": parts}, tensors)
+            manifest = Manifest(run.slots, offset, self._settings(run), versions(run.device), {})
+            return self._write(manifest, json.dumps(packed, allow_nan=False).encode(), tensors)
+        except OSError as error:
+            self.failed += 1
+            raise NotSaved(f"No checkpoint in {self.folder}: {error.strerror or error}.") from error
+
+    def load(
+        self,
+        run: Resumable,
+        others: Mapping[str, object] | None = None,
+        allow_mismatch: bool = False,
+    ) -> Restored:
+        """Bring back the newest generation that is as it was written, and say where it stood.
+
+        Where it raises, the run may be half filled, and is not to be trained on.
+        """
+        for number in reversed(self.generations()):
+            try:
+                return self._restore(number, run, others or {}, allow_mismatch)
+            except Damaged as error:
+                self.damaged[number] = str(error)
+                text = f"Checkpoint {number} in {self.folder} is damaged: {error}."
+                warnings.warn(text, DamagedCheckpoint, stacklevel=2)
+        if not self.damaged:
+            raise Refused(f"{self.folder} holds no checkpoint.")
+        reasons = "; ".join(f"{number}: {why}" for number, why in self.damaged.items())
+        raise Refused(f"No checkpoint in {self.folder} can be read ({reasons}).")
+
+    def generations(self) -> list[int]:
+        """List the generations there, oldest first, damaged or not."""
+        paths = self.folder.iterdir() if self.folder.is_dir() else ()
+        return sorted(int(path.name) for path in paths if is_generation(path.name))
+
+    def clear(self) -> None:
+        """Remove all generations."""
+        for number in self.generations():
+            self._remove(number)
+        self._tidy()
+
+    def _write(self, manifest: Manifest, text: bytes, tensors: dict[str, Tensor]) -> int:
+        make_folder(self.folder)
+        self._tidy()
+        before = self.generations()
+        number = max(before, default=0) + 1
+        part = self._path(number, UNFINISHED)
+        try:
+            part.mkdir()
+            files = {
+                TENSORS: write_synced(part / TENSORS, encode_tensors(tensors)),
+                STATE: write_synced(part / STATE, [text]),
+            }
+            content = write_manifest(manifest._replace(files=files))
+            write_synced(part / MANIFEST, [content])
+            write_synced(part / SEAL, [seal_text(content)])
+            sync_folder(part)
+            part.rename(self._path(number))
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        sync_folder(self.folder)
+        good = [older for older in before if older not in self.damaged]
+        for older in set(before) - set(good[1 - KEPT :]):
+            with suppress(OSError):  # the new one is safe, and the next save tries again
+                self._remove(older)
+        return number
+
+    def _restore(
+        self, number: int, run: Resumable, others: Mapping[str, object], allow_mismatch: bool
+    ) -> Restored:
+        folder = self._path(number)
+        if folder.is_symlink() or not folder.is_dir():
+            raise Damaged("it is no folder")
+        manifest = read_manifest(folder)
+        with open_plain(folder / STATE) as file:
+            check_seal(STATE, file, manifest.files[STATE])
+            packed = parse(STATE, read_bounded(STATE, file))
+        with open_plain(folder / TENSORS) as file, refusing(number):
+            check_seal(TENSORS, file, manifest.files[TENSORS])
+            entries = read_header(TENSORS, file)
+            if sorted(named_tensors([packed])) != sorted(entries):
+                raise Damaged(f"{STATE} and {TENSORS} name different tensors")
+            if not allow_mismatch:
+                self._compare(manifest, run)
+            run.check(unpack(packed, blanks(entries), META)["run"])
+            state = unpack(packed, read_tensors(file), run.device)
+            run.load(state["run"])
+            for name, part in others.items():
+                take(name, part, state["others"][name])
+        return Restored(number, manifest.slot, manifest.offset)
+
+    def _compare(self, manifest: Manifest, run: Resumable) -> None:
+        """Refuse a checkpoint of a run that would have gone on with other numbers."""
+        here = json.loads(json.dumps(self._settings(run)))  # a tuple, say, comes back as a list
+        places = (depends_on(place) for place in (manifest.versions, versions(run.device)))
+        found = differences(manifest.settings, here) + differences(*places)
+        if found:
+            raise Mismatch(f"Going on would give other numbers: {'; '.join(found)}.")
+
+    def _settings(self, run: Resumable) -> dict[str, Any]:
+        return run.settings() | self.settings
+
+    def _path(self, number: int, ending: str = "") -> Path:
+        return self.folder / f"{number:08d}{ending}"
+
+    def _remove(self, number: int) -> None:
+        """Take a generation away so that a crash leaves no half of it under its name."""
+        part = self._path(number, UNFINISHED)
+        self._path(number).rename(part)
+        shutil.rmtree(part, ignore_errors=True)
+
+    def _tidy(self) -> None:
+        """Remove what a crash has left unfinished."""
+        for path in self.folder.glob(f"*{UNFINISHED}"):
+            if is_generation(path.name.removesuffix(UNFINISHED)):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def is_generation(name: str) -> bool:
+    """Say whether a folder of this name is a generation."""
+    return name.isascii() and name.isdecimal() and name == f"{int(name):08d}"
+
+
+def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
+    """Read all tensors of a file whose header was looked at."""
+    try:
+        return load_tensors(file.read())
+    except SafetensorError as error:
+        raise Damaged(f"{TENSORS} cannot be read ({error})") from None
+
+
+@contextmanager
+def refusing(number: int) -> Iterator[None]:
+    """Make one sentence of whatever a state brings about that does not fit the run."""
+    try:
+        yield
+    except (Damaged, Refused):
+        raise
+    except MISFITS as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Refused(f"Checkpoint {number} does not fit this run ({why}).") from error

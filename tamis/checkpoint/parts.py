@@ -1,0 +1,108 @@
+"""What the parts of a run remember, given away and taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tamis.checkpoint.packing import State
+from tamis.local import state_of
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def give(part: object) -> State | None:
+    """Return what a part remembers; None for one that remembers nothing.
+
+    It is asked by `state`, as parts of tamis are, or by `state_dict`, as those of torch.
+    """
+    if isinstance(part, nn.Module):
+        return dict(state_of(part))  # also buffers that torch would leave out
+    for name in ("state", "state_dict"):
+        ask = getattr(part, name, None)
+        if callable(ask):
+            state: State = ask()
+            return state
+    return None
+
+
+def take(name: str, part: object, state: Any) -> None:
+    """Let a part go on from what `give` returned."""
+    if state is None or give(part) is None:
+        if state is not None or give(part) is not None:
+            raise ValueError(f"the {name} remembers nothing, here or there")
+    elif isinstance(part, nn.Module):
+        check_alike(name, state, state_of(part))
+        with torch.no_grad():
+            for key, place in state_of(part).items():
+                place.copy_(state[key])  # in place: an optimiser or a graph knows where it is
+    else:
+        load = getattr(part, "load", None) or part.load_state_dict  # type: ignore[attr-defined]
+        load(state)
+
+
+def check_alike(name: str, state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse tensors of other names, shapes or types than one's own."""
+    if state.keys() != own.keys():
+        strange = sorted(state.keys() ^ own.keys())
+        raise ValueError(f"the {name} has or lacks {', '.join(strange[:3])}")
+    for key, value in own.items():
+        given = state[key]
+        if (given.shape, given.dtype) != (value.shape, value.dtype):
+            raise ValueError(
+                f"{key} of the {name} is {tuple(given.shape)} {given.dtype}"
+                f" there and {tuple(value.shape)} {value.dtype} here"
+            )
+
+
+def check_optimizer(state: State, optimizer: Optimizer) -> None:
+    """Refuse what torch would take without a word: other groups, or tensors of any size."""
+    groups, own = state["param_groups"], optimizer.state_dict()["param_groups"]
+    if [(set(group), group["params"]) for group in groups] != [
+        (set(group), group["params"]) for group in own
+    ]:
+        raise ValueError("the optimizer has other groups or settings of them")
+    most = sum(weight.numel() for group in optimizer.param_groups for weight in group["params"])
+    known = {number for group in own for number in group["params"]}
+    for number, memory in state["state"].items():
+        sizes = [value.numel() for value in tensors_in(memory)]
+        if number not in known or max(sizes, default=0) > most:
+            raise ValueError("the optimizer remembers what belongs to no weight")
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """List the tensors of a state."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    if not isinstance(tree, Mapping | list | tuple):
+        return []
+    items = tree.values() if isinstance(tree, Mapping) else tree
+    return [tensor for item in items for tensor in tensors_in(item)]
+
+
+def send_all(tree: Any, device: torch.device) -> Any:
+    """Move the tensors of a state."""
+    if isinstance(tree, Tensor):
+        return tree.to(device)
+    if isinstance(tree, dict):
+        return {key: send_all(value, device) for key, value in tree.items()}
+    return tree
+
+
+def describe(part: object) -> str:
+    """Name a part and its settings, the same in every process."""
+    if not isinstance(part, type) and hasattr(part, "__qualname__"):
+        return f"{part.__module__}.{part.__qualname__}"
+    if type(part).__repr__ is not object.__repr__:
+        return ADDRESS.sub("", repr(part))
+    plain = {
+        name: value
+        for name, value in vars(part).items()
+        if not name.startswith("_") and isinstance(value, bool | int | float | str)
+    }
+    return f"{type(part).__qualname__}({', '.join(f'{key}={plain[key]!r}' for key in plain)})"
