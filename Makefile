@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format bench bench-gpu clean
+.PHONY: demo test check lint format bench bench-gpu results clean
 
 demo: $(VENV)/.ok  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -32,6 +32,9 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 	$(BIN)/python -m benchmarks.gpu
 	$(BIN)/python -m benchmarks.page
+
+results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
+	$(BIN)/tamis reproduce page --out docs/paper --page docs/results.md
 
 $(VENV)/.ok: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -14,18 +14,15 @@ import torch
 from tamis.cli import main
 from tamis.commands import tracker as command
 from tamis.drift import Change
+from tamis.experiments.rows import as_row, from_row, header, key, read
 from tamis.experiments.tracker import (
     Cell,
     Reading,
     Result,
-    as_row,
     cells,
     changed,
     false_rate,
-    from_row,
-    header,
     judge,
-    key,
     measure,
     run_cell,
     scores,
@@ -40,11 +37,12 @@ NO_CHANGES = list[tuple[int, Change]]()
 
 def test_cells_can_be_told_apart_and_results_read_back() -> None:
     many = cells(SMALL, ["naive", "OGRS"], ["noise", "rotated"], 2)
-    assert len({key(cell) for cell in many}) == len(many) == 2 * 2 * (5 + 2)
+    assert len({key(cell, Cell) for cell in many}) == len(many) == 2 * 2 * (5 + 2)
     result = Result(**asdict(many[0]), error=0.25, kind="noise", delay=math.inf, false_alarms=2)
-    assert as_row(from_row(as_row(result))) == as_row(result)
-    assert from_row(as_row(result)).delay == math.inf
-    assert key(from_row(as_row(result))) == key(many[0])
+    again = from_row(Result, as_row(result))
+    assert as_row(again) == as_row(result)
+    assert again.delay == math.inf
+    assert key(again, Cell) == key(many[0], Cell)
 
 
 @pytest.mark.parametrize("change", ["none", "noise", "rotated", "inverted", "permuted"])
@@ -154,14 +152,14 @@ def test_the_command_goes_on_where_it_stopped(
     assert len(ran) == 8 + 3 * 6
     with Path("runs/tracker/results.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
-    assert head == header()
+    assert head == header(Result)
     width = len(fields(Cell))
-    assert [tuple(row[:width]) for row in rows] == [key(cell) for cell in ran]
+    assert [tuple(row[:width]) for row in rows] == [key(cell, Cell) for cell in ran]
     path = Path("runs/tracker/results.csv")
     path.write_bytes(path.read_bytes()[:-5])  # a line cut short is run again
     assert tamis_tracker("--seeds 2 --changes noise") == 0
     assert ran[-1] == ran[-2]
-    assert len(command.read(path)) == len(rows)
+    assert len(read(path, Result)) == len(rows)
     printed = capsys.readouterr().out
     assert "90% of the bands hold the truth" in printed
     assert "rotated" in printed
@@ -193,7 +191,7 @@ def test_a_mistake_costs_one_line_before_anything_runs(
 
 def test_numbers_on_the_page_are_those_of_the_file() -> None:
     page = (DOCS / "methods" / "tracker.md").read_text()
-    results = command.read(DOCS / "tracker" / "results.csv")
+    results = read(DOCS / "tracker" / "results.csv", Result)
 
     def of(name: str, *where: object) -> str:
         mine = [r for r in results if (r.change, r.selector, *astuple(r)[4:6]) == ("none", *where)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import multiprocessing
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -15,22 +13,17 @@ from rich.console import Console
 from rich.table import Table
 
 from tamis.commands import UsageError
-from tamis.commands.bench import append, is_empty, named, rewrite
+from tamis.commands.asked import make_folder, named
 from tamis.commands.progress import Bar
-from tamis.commands.reproduce import make_folder
-from tamis.experiments.board import load
-from tamis.experiments.methods import PLACES
+from tamis.experiments.rows import append, key, read
 from tamis.experiments.tracker import (
+    DATA,
     RIGHT_KINDS,
     SELECTORS,
     Cell,
     Result,
-    as_row,
     cells,
     false_rate,
-    from_row,
-    header,
-    key,
     run_cell,
     scores,
 )
@@ -49,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Say what can be set."""
     usual = Cell()
     models = [model.__name__ for model in MODELS]
-    parser.add_argument("--data", choices=PLACES, default=usual.data, help="(default %(default)s)")
+    parser.add_argument("--data", choices=DATA, default=usual.data, help="(default %(default)s)")
     parser.add_argument(
         "--model", choices=models, default=usual.model, help="(default %(default)s)"
     )
@@ -86,16 +79,16 @@ def run(options: Namespace) -> int:
         options.seeds,
     )
     path, console = make_folder(options.out) / "results.csv", Console()
-    done = {key(result) for result in read(path)}
-    missing = [cell for cell in wanted if key(cell) not in done]
+    done = {key(result, Cell) for result in read(path, Result)}
+    missing = [cell for cell in wanted if key(cell, Cell) not in done]
     if missing:
-        load(options.data, options.data_folder)  # what is not there is told before anything runs
+        DATA[options.data](options.data_folder)  # what is not there is told before anything runs
         with Bar("tracker", len(missing), console, "runs") as bar:
             for result in outcomes(missing, options):
-                append(path, header(), as_row(result))
+                append(path, [result])
                 bar.advance(result.change)
-    place = {key(cell): number for number, cell in enumerate(wanted)}
-    results = [result for result in read(path) if key(result) in place]
+    asked = {key(cell, Cell) for cell in wanted}
+    results = [result for result in read(path, Result) if key(result, Cell) in asked]
     console.print(ratio_table(results))
     console.print(alarm_table(results))
     console.print(findings(results), highlight=False)
@@ -111,20 +104,6 @@ def outcomes(missing: Sequence[Cell], options: Namespace) -> Iterator[Result]:
         return
     with multiprocessing.get_context("spawn").Pool(min(options.jobs, len(missing))) as pool:
         yield from pool.imap_unordered(work, missing)
-
-
-def read(path: Path) -> list[Result]:
-    """Read the results that are there; a line that a crash has cut short is dropped for good."""
-    if is_empty(path):
-        return []
-    text = path.read_text(encoding="utf-8")
-    head, *rows = csv.reader(io.StringIO(text, newline=""))
-    if head != header():
-        raise UsageError(f"{path} has other columns than this version writes: name another --out.")
-    if not text.endswith("\n"):
-        rows = rows[:-1]
-        rewrite(path, [head, *rows])
-    return [from_row(row) for row in rows]
 
 
 def ratio_table(results: Sequence[Result]) -> Table:

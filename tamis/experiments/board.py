@@ -7,7 +7,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -36,20 +36,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Cell):
     """What a run came to, and its bill.
 
     `forward` and `backward` are rows passed through models for every row trained on. `models` are
     those beyond the one trained, `state` the bytes kept beyond model, optimiser and buffer.
-    `lost` counts classes that vanished from the picks for a while. `machine` is what it ran on.
+    `lost` counts classes that vanished from the picks for a while. `clean_ratio_estimated` is what
+    the selector takes the clean ratio to be, where it has an opinion. `machine` is what it ran on.
     """
 
-    method: str
-    data: str
-    noise: str
-    clean_ratio: float
-    slots: int
-    seed: int
     accuracy: float
     accuracy_ema: float
     purity: float
@@ -60,7 +55,8 @@ class Result:
     models: int
     state: int
     lost: int
-    machine: str
+    clean_ratio_estimated: float = math.nan
+    machine: str = ""
 
 
 def cells(
@@ -99,20 +95,23 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     took = perf_counter() - started
     passes, trained = scene.passes, max(1, trained)
     forward, backward = passes.forward / trained, passes.backward / trained
+    if scene.place.device == "cuda":  # graphs are played back uncounted
+        forward = backward = math.nan
     accuracy = runner.accuracy(data.test_inputs, data.test_labels)
     return Result(
-        *(cell.method, cell.data, cell.noise, cell.clean_ratio, cell.slots, cell.seed),
-        accuracy.raw,
-        math.nan if accuracy.ema is None else accuracy.ema,
-        math.nan if monitor.purity is None else monitor.purity,
-        slot.coverage or 0.0,
-        1000 * took / cell.slots,
-        forward,
-        backward,
-        len(scene.models) - 1,
-        state_bytes(runner, scene),
-        sum("vanished" in text for text in monitor.warnings),
-        machine(scene.place.device),
+        **asdict(cell),
+        accuracy=accuracy.raw,
+        accuracy_ema=math.nan if accuracy.ema is None else accuracy.ema,
+        purity=math.nan if monitor.purity is None else monitor.purity,
+        coverage=slot.coverage or 0.0,
+        milliseconds=1000 * took / cell.slots,
+        forward=forward,
+        backward=backward,
+        models=len(scene.models) - 1,
+        state=state_bytes(runner, scene),
+        lost=sum("vanished" in text for text in monitor.warnings),
+        clean_ratio_estimated=estimated_by(runner),
+        machine=machine(scene.place.device),
     )
 
 
@@ -131,6 +130,14 @@ def slots_of(runner: Runner, scene: Scene, method: Method, slots: int) -> Iterat
         yield runner.step(next(items, None))
 
 
+def estimated_by(runner: Runner) -> float:
+    """Ask the selector for the clean ratio; not a number where it does not know."""
+    selector = getattr(getattr(runner, "trainer", runner), "selector", None)
+    ask = getattr(selector, "clean_ratio", None)
+    ratio = ask() if ask else None
+    return math.nan if ratio is None else float(ratio)
+
+
 def state_bytes(runner: Runner, scene: Scene) -> int:
     """Bytes kept beyond one model, its optimiser and the buffer."""
     kept = [weight for model in scene.models[1:] for weight in model.state_dict().values()]
@@ -143,38 +150,12 @@ def state_bytes(runner: Runner, scene: Scene) -> int:
 
 
 def owners(runner: Runner) -> Iterator[object]:
-    """Find what may remember: the selector, the criterion, and the confusion that it follows."""
+    """Find what may remember: the selector, and the criterion, which gives its confusion too."""
     trainer = getattr(runner, "trainer", runner)
     criterion = getattr(getattr(trainer, "now", None), "criterion", None)
     yield from (getattr(trainer, "selector", None), criterion)
-    yield getattr(criterion, "confusion", None)
 
 
 def load(name: str, folder: Path | None) -> DataSet:
     """Load the rows of a place."""
     return PLACES[name].load(folder)
-
-
-def header() -> list[str]:
-    """Name the columns of the file of results."""
-    return [field.name for field in fields(Result)]
-
-
-def as_row(result: Result) -> list[str]:
-    """Write a result as a line of that file."""
-    return [f"{x:.4f}" if isinstance(x, float) else str(x) for x in asdict(result).values()]
-
-
-def from_row(row: Sequence[str]) -> Result:
-    """Read it back."""
-    kinds = {"str": str, "int": int, "float": float}
-    named = zip(fields(Result), row, strict=True)
-    return Result(*(kinds[str(field.type)](text) for field, text in named))
-
-
-def key(cell: Cell | Result) -> tuple[str, ...]:
-    """Tell cells apart."""
-    return (
-        cell.method, cell.data, cell.noise, f"{cell.clean_ratio:.4f}", str(cell.slots),
-        str(cell.seed),
-    )  # fmt: skip

@@ -113,7 +113,8 @@ class Place:
 
     `held` rows arrive in the first slot, and a quarter of all rows at the least stays out; or all
     rows arrive, where it is None: over all slots if `once`. `decay` is that of the averaged
-    weights. On a GPU, if there is one and `gpu` asks for it, passes run in bfloat16.
+    weights. On a GPU, if there is one and `gpu` asks for it, passes run in bfloat16 and as CUDA
+    graphs, which nothing can count.
     """
 
     load: Callable[[Path | None], DataSet]
@@ -232,6 +233,7 @@ class Scene:
             "augment": place.augment,
             "device": place.device,
             "precision": torch.bfloat16 if place.device == "cuda" else None,
+            "graphed": place.device == "cuda",
         }
         return Trainer(
             model,
@@ -421,6 +423,7 @@ VARIANTS = (
     without("alignment", parts=Parts(aligned=False)),
     without("earned trust", parts=Parts(earned=False)),
     without("confusion", parts=Parts(confusion=False)),
+    without("reuse", parts=Parts(reuse=False)),
     without("mending", mend=False),
     without("caution", caution=0),
     without("curiosity", curiosity=0),

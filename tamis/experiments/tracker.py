@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
@@ -20,14 +20,24 @@ from torch import Tensor
 from tamis.buffers import Sliding
 from tamis.data import Samples
 from tamis.drift import Alarm, Change
-from tamis.experiments.board import load
 from tamis.experiments.methods import NOISES
 from tamis.models import MODELS, start
 from tamis.noise_rate import Estimate, Tracker
 from tamis.selectors import OGRS, Naive, Selector
-from tamis.streams import Constant, Intake, Replay, Steps
+from tamis.streams import (
+    Constant,
+    Intake,
+    Replay,
+    Steps,
+    cifar10,
+    digits,
+    fashion_mnist,
+    mnist,
+)
 from tamis.trainer import Trainer
 
+DATA = {load.__name__: load for load in (digits, mnist, fashion_mnist, cifar10)}
+"""Rows that can be rotated: images."""
 HELD = 5000
 WARM_UP = 500
 """Slots that pick at random, and that nothing is measured in."""
@@ -144,7 +154,7 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     """Train on a stream, and say how it was followed."""
     torch.set_num_threads(1)
     started = perf_counter()
-    data = load(cell.data, folder)
+    data = DATA[cell.data](folder)
     classes = len(data.classes)
     ratio = (
         Steps((cell.clean_ratio, AFTER)) if cell.change == "noise" else Constant(cell.clean_ratio)
@@ -288,25 +298,3 @@ def false_rate(results: Sequence[Result]) -> float:
     """False alarms in 10,000 rows that had not changed, after the warm-up."""
     rows = sum(r.rows * max(0, r.changes_at - WARM_UP) for r in results)
     return 10_000 * sum(result.false_alarms for result in results) / max(1, rows)
-
-
-def header() -> list[str]:
-    """Name the columns of the file of results."""
-    return [field.name for field in fields(Result)]
-
-
-def as_row(result: Result) -> list[str]:
-    """Write a result as a line of that file."""
-    return [f"{x:.4f}" if isinstance(x, float) else str(x) for x in astuple(result)]
-
-
-def from_row(row: Sequence[str]) -> Result:
-    """Read it back."""
-    kinds = {"str": str, "int": int, "float": float}
-    named = zip(fields(Result), row, strict=True)
-    return Result(*(kinds[str(field.type)](text) for field, text in named))
-
-
-def key(cell: Cell) -> tuple[str, ...]:
-    """Tell cells apart."""
-    return tuple(as_row(Result(*astuple(cell)[: len(fields(Cell))]))[: len(fields(Cell))])

@@ -24,14 +24,13 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from tamis.checkpoint import write_atomically
 from tamis.experiments.board import PATIENCE, Result
-from tamis.experiments.methods import METHODS, PLACES, VARIANTS
+from tamis.experiments.methods import METHODS, NOISES, PLACES, VARIANTS
 from tamis.report.plots import save_png, to_svg
 
 BASELINE = "naive"
 MIDDLE = 0.5
 """The clean ratio at which purity, coverage and the figure are shown, or the one nearest to it."""
-OPEN, CLOSE = "<!-- board -->", "<!-- /board -->"
-NEW_PAGE = f"# The board\n\n{OPEN}\n{CLOSE}\n"
+HEADING = "The board of "
 BILL = ("forward", "backward", "ms a slot", "models", "state", "told")
 TOLD = {method.name: method.told for method in (*METHODS, *VARIANTS)}
 PAGES = {method.name: method.page for method in (*METHODS, *VARIANTS)}
@@ -197,6 +196,29 @@ def write_board(results: Sequence[Result], folder: Path, page: Path | None = Non
         write_atomically(page, put_between(read_page(page), board).encode())
 
 
+def rebuild_board(results: Sequence[Result], folder: Path, page: Path) -> None:
+    """Write numbers, figure and page again from the results that are kept; runs keep their day."""
+    tables = as_tables(summarise(results))
+    write_summaries(folder / "board.csv", summarise(results))
+    save_png(draw_cost(tables), folder / "board.png")
+    text = read_page(page)
+    day = re.search(f"## ({HEADING}.*)", text)
+    board = to_markdown(tables, about(results), page, day[1] if day else heading())
+    write_atomically(page, put_between(text, board).encode())
+
+
+def in_order(results: Iterable[Result]) -> list[Result]:
+    """Sort results as `tamis bench` lists its cells."""
+    methods = [method.name for method in METHODS]
+    return sorted(
+        (run for run in results if run.method in methods),
+        key=lambda run: (
+            run.seed, [*PLACES].index(run.data), [*NOISES].index(run.noise), -run.clean_ratio,
+            methods.index(run.method),
+        ),
+    )  # fmt: skip
+
+
 def summarise(results: Iterable[Result]) -> list[Summary]:
     """Sum up each method in each cell over its seeds."""
     groups: dict[tuple[str, str, str, float, int], list[Result]] = {}
@@ -270,7 +292,7 @@ def as_text(value: object) -> str:
 
 def heading() -> str:
     """Name the board by its day."""
-    return f"The board of {date.today().isoformat()}"
+    return f"{HEADING}{date.today().isoformat()}"
 
 
 def about(results: Sequence[Result]) -> str:
@@ -349,9 +371,11 @@ def names(methods: Iterable[str]) -> str:
     return "; ".join(sorted(methods, key=str.lower))
 
 
-def to_markdown(tables: Sequence[Table], settings: str, page: Path) -> str:
+def to_markdown(
+    tables: Sequence[Table], settings: str, page: Path, title: str | None = None
+) -> str:
     """Write the board as a section of a Markdown page."""
-    lines = [f"## {heading()}", "", settings, "", *(f"{text}\n" for text in LEGEND)]
+    lines = [f"## {title or heading()}", "", settings, "", *(f"{text}\n" for text in LEGEND)]
     lines += [escape(whole_board(tables)), ""]
     for table in tables:
         lines += [f"### {escape(table.title)}", "", *markdown_rows(table, page), ""]
@@ -407,11 +431,11 @@ def as_bytes(count: int) -> str:
     return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
-def linked(method: str, page: Path) -> str:
+def linked(method: str, page: Path, name: str | None = None) -> str:
     """Link a method to its page, where the folder that the board's page lies in has one."""
     here = page.resolve()
     for folder in here.parents:
-        target = folder / "docs" / "methods" / f"{PAGES.get(method, '')}.md"
+        target = folder / "docs" / "methods" / f"{name or PAGES.get(method, '')}.md"
         if target.exists():
             way = Path(os.path.relpath(target, here.parent)).as_posix()
             return f"[{escape(method)}]({way})"
@@ -423,22 +447,24 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|&])", r"\\\1", " ".join(text.split()))
 
 
-def read_page(page: Path) -> str:
-    """Return the page as it is, or one with nothing but the two marks."""
-    return page.read_bytes().decode() if page.exists() else NEW_PAGE
+def read_page(page: Path, part: str = "board") -> str:
+    """Return the page as it is, or one with nothing but the two marks of a part."""
+    new = f"# The {part}\n\n<!-- {part} -->\n<!-- /{part} -->\n"
+    return page.read_bytes().decode() if page.exists() else new
 
 
-def put_between(page: str, board: str) -> str:
-    """Put the board between the two marks of a page, and leave the rest alone.
+def put_between(page: str, text: str, part: str = "board") -> str:
+    """Put a part between its two marks on a page, and leave the rest alone.
 
     >>> put_between("a <!-- board -->old<!-- /board --> b", "new")
     'a <!-- board -->\\nnew\\n<!-- /board --> b'
     """
-    before, _, rest = page.partition(OPEN)
-    _, closed, after = rest.partition(CLOSE)
-    if not closed or page.count(OPEN) != 1:
-        raise ValueError(f"a board goes between {OPEN} and, below it, {CLOSE}: each once")
-    return f"{before}{OPEN}\n{board}\n{CLOSE}{after}"
+    first, last = f"<!-- {part} -->", f"<!-- /{part} -->"
+    before, _, rest = page.partition(first)
+    _, closed, after = rest.partition(last)
+    if not closed or page.count(first) != 1:
+        raise ValueError(f"a {part} goes between {first} and, below it, {last}: each once")
+    return f"{before}{first}\n{text}\n{last}{after}"
 
 
 def to_html(tables: Sequence[Table], settings: str, figure: Figure) -> str:

@@ -15,8 +15,6 @@ import pytest
 
 from tamis.experiments.board import Result
 from tamis.report.board_page import (
-    CLOSE,
-    OPEN,
     Table,
     as_bytes,
     as_tables,
@@ -28,6 +26,7 @@ from tamis.report.board_page import (
     write_board,
 )
 
+OPEN, CLOSE = "<!-- board -->", "<!-- /board -->"
 CHROMIUM = shutil.which("chromium")
 HOSTILE = "<script>alert(1)</script> | *a* [b](c) $x$ {{ 7 * 7 }}"
 
@@ -41,7 +40,7 @@ def runs_of(
     lost: int = 0,
 ) -> list[Result]:
     """One run a seed, with these raw accuracies."""
-    same = (0.75, 0.5, 2.0, 5.0, 1.0, 0, 1234, lost, "2 cores, torch")
+    same = (0.75, 0.5, 2.0, 5.0, 1.0, 0, 1234, lost, math.nan, "2 cores, torch")
     return [
         Result(method, "digits", noise, ratio, 100, seed, accuracy, ema, *same)
         for seed, accuracy in enumerate(raw)
