@@ -53,10 +53,20 @@ def test_numbers_of_the_ablation() -> None:
     assert f"{float(row['purity']):.3f}, {float(row['accuracy']):.3f}" in PAGE
 
 
+def read_curves() -> list[dict[str, str]]:
+    with (DOCS / "paper" / "curves.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_the_table_of_plausible() -> None:
     page = (DOCS / "methods" / "plausible.md").read_text()
     with (DOCS / "plausible" / "results.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
+    runs += [
+        line | {"data": "cifar10-resnet", "noise": "symmetric"}
+        for line in read_curves()
+        if (line["experiment"], line["data"], line["slot"]) == ("table", "cifar10", "8000")
+    ]
     lines = [line for line in page.splitlines() if line.startswith(("| mnist-", "| cifar10-"))]
     assert len(lines) == 11
     for line in lines:
@@ -70,3 +80,20 @@ def test_the_table_of_plausible() -> None:
             ]
             wanted = f"{mean(found):.4f}".removeprefix("0") + f" ({len(found)})" if found else "-"
             assert number == wanted, line
+
+
+def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:
+    page = " ".join((DOCS / "methods" / "plausible.md").read_text().split())
+    off = []
+    for ratio in (0.9, 0.7, 0.5, 0.3):
+        errors = [
+            abs(float(line["clean_ratio_estimated"]) - float(line["clean_ratio_true"]))
+            for line in read_curves()
+            if (line["experiment"], line["data"], line["method"])
+            == ("table", "cifar10", "Plausible")
+            and float(line["clean_ratio"]) == ratio
+            and int(line["slot"]) >= 2000
+        ]
+        off.append(f"{mean(errors):.3f}".removeprefix("0"))
+    wanted = f"is off by {off[0]} at .9, {off[1]} at .7, {off[2]} at .5 and {off[3]} at .3"
+    assert wanted in page

@@ -19,6 +19,8 @@ DOUBT = 0.02
 """What is added to every vote and belief: neither alone rules a label out."""
 FAINT = 0.05
 """Say of a voter whose own label is surely wrong."""
+OFTEN = 4.0
+"""Uses of a row, on average, from which on voters are more than half as strictly weighed."""
 PACE, SLOW = 0.05, 0.01
 """Share of the newest slot in a running mean, and in that of how labels get mixed up."""
 REFIT, EARLY = 50, (1, 2, 4, 8, 16, 32)
@@ -40,6 +42,7 @@ class Parts(NamedTuple):
     aligned: bool = True
     earned: bool = True
     confusion: bool = True
+    reuse: bool = True
 
 
 ALL_PARTS = Parts()
@@ -52,6 +55,7 @@ class Views(NamedTuple):
     beliefs: Tensor
     labels: Tensor
     good: Tensor
+    uses: Tensor
 
 
 class Verdict(NamedTuple):
@@ -68,7 +72,8 @@ class Plausible:
     """Of rows whose given label is plausible, pick those that there is most to learn from.
 
     What class a row is of is asked of its neighbours among the last `voters` rows looked at, each
-    voting with its given label, none for itself, and of the averaged model. How far both can be
+    voting with its given label, none for itself, and of the averaged model. The more often rows
+    are used, the more a voter counts by how likely its own label is. How far both can be
     believed, and how many labels are right, is fitted to the labels themselves; so is which
     classes get mixed up. A label is plausible where no other class is likelier once all that, and
     the label, is known. Picks are drawn from the plausible rows, the more often the surer their
@@ -104,7 +109,8 @@ class Plausible:
             return Picks(rows)
         chance = send(torch.rand(len(rows), generator=generator), device)
         among = pool[rows]
-        seen = look(among, local)
+        can_be_used = fit(among, all_rows(among))
+        seen = look(among, local, can_be_used)
         if self._memory is None:
             classes, width = seen.beliefs.shape[1], seen.features.shape[1]
             self._memory = Memory(classes, width, self.voters, self.half_life, self.parts)
@@ -123,7 +129,7 @@ class Plausible:
         weight = verdict.lead.clamp_min(1e-4) ** self.caution * steepness**self.curiosity
         score = weight.log() + noise
         # Where nothing can be seen any more the model is broken: let the trainer find out.
-        good = torch.where(seen.good.any(), seen.good, fit(among, all_rows(among)))
+        good = torch.where(seen.good.any(), seen.good, can_be_used)
         likely = verdict.right.masked_fill(~good, -1)
         likeliest = likely.topk(min(LEAST, k, len(rows))).indices
         fitting = fitting.index_fill(0, likeliest, True) & good
@@ -147,9 +153,8 @@ class Plausible:
             self._memory.load(state)
 
 
-def look(samples: Samples, local: LocalModel) -> Views:
-    """Look at rows through the averaged model; what is kept of them is good enough."""
-    good = fit(samples, all_rows(samples))
+def look(samples: Samples, local: LocalModel, good: Tensor) -> Views:
+    """Look at the good rows through the averaged model; what is kept of them is good enough."""
     if samples.features is None:
         blank = good.reshape(-1, *[1] * (samples.inputs.dim() - 1))
         inputs = torch.where(blank, samples.inputs, torch.zeros_like(samples.inputs))
@@ -163,6 +168,7 @@ def look(samples: Samples, local: LocalModel) -> Views:
         beliefs.masked_fill(~good[:, None], 0),
         samples.labels.clamp_min(0),
         good,
+        samples.uses.to(beliefs.dtype),
     )
 
 
@@ -179,7 +185,7 @@ class Memory:
         self.given, self.believed, self.voted = even, even, even
         # Share of rows of each true class and given label, as far as is known.
         self.joint = even[:, None] * even
-        self.trust = torch.zeros(())
+        self.trust, self.reuse = torch.zeros(()), torch.zeros(())
         self.parts = parts
         self.tracker = Tracker(classes, half_life)
         self.ratio, self.slack = 0.5, 1.0
@@ -204,6 +210,7 @@ class Memory:
         given = functional.one_hot(seen.labels, len(self.given)).to(seen.beliefs.dtype)
         directions = self._direct(seen.features, weight)
         at = self._remember(directions, seen, ids)
+        self.reuse = self._blend(self.reuse, weight @ seen.uses)
         votes = self._ask(directions, ids, sharpness)
         self.given = self._blend(self.given, weight @ given)
         self.believed = self._blend(self.believed, weight @ seen.beliefs)
@@ -256,13 +263,21 @@ class Memory:
         return at
 
     def _ask(self, directions: Tensor, ids: Tensor, sharpness: float) -> Tensor:
-        """Let neighbours vote for the class of every row, each as far as its own label is right."""
+        """Let neighbours vote for the class of every row.
+
+        A label that is trained on again and again draws its row to others like it, so that wrong
+        ones would vote for each other: the more rows recur, the more a voter's own label matters.
+        In a stream seen once they do not, and to weigh voters only narrows what is accepted.
+        """
         held = min(self.written, len(self.labels))
         near = (sharpness * directions) @ self.directions[:held].T
         near.masked_fill_(ids[:, None] == self.ids[:held], -torch.inf)
         near = near.softmax(dim=1).nan_to_num_(0)  # a row alone has no neighbour
         given = functional.one_hot(self.labels[:held], len(self.given)).to(near.dtype)
-        votes = near @ (given * self.says[:held, None])
+        strictness = self.reuse / (self.reuse + OFTEN) if self.parts.reuse else 1.0
+        says = self.says[:held]
+        says = torch.where(says > 0, says**strictness, says)
+        votes = near @ (given * says[:, None])
         return votes / votes.sum(dim=1, keepdim=True).clamp_min(1e-9)
 
     def _align(self, shares: Tensor, running: Tensor) -> Tensor:
@@ -295,7 +310,7 @@ class Memory:
 
 KEPT = (
     "directions", "says", "labels", "ids", "mean", "square", "given", "believed", "voted", "joint",
-    "trust",
+    "trust", "reuse",
 )  # fmt: skip
 NUMBERS = (
     ("ratio", torch.float64), ("slack", torch.float64), ("slots", torch.long),

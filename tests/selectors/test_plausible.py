@@ -25,6 +25,7 @@ from tamis.selectors.plausible import (
     EARLY,
     FAINT,
     LEAST,
+    OFTEN,
     PACE,
     REFIT,
     SLOW,
@@ -33,7 +34,7 @@ from tamis.selectors.plausible import (
     Views,
     look,
 )
-from tamis.selectors.protocol import LEAST_PER_PICK, draw_rows
+from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit
 from tamis.streams import Constant, PairFlip, Symmetric, digits
 
 SHARP = 20.0
@@ -53,7 +54,14 @@ class Loops:
         self.tracker = Tracker(classes, FOREVER)
         self.ratio, self.slack, self.slots = 0.5, 1.0, 0
 
-    def judge(self, features: list[Row], beliefs: list[Row], labels: list[int], ids: list[int]):
+    def judge(
+        self,
+        features: list[Row],
+        beliefs: list[Row],
+        labels: list[int],
+        uses: list[float],
+        ids: list[int],
+    ):
         rows = range(len(ids))
         mean = self.blend("mean", features)
         square = self.blend("square", [[x * x for x in row] for row in features])
@@ -67,6 +75,8 @@ class Loops:
             about = {"at": directions[row], "label": labels[row], "id": ids[row], "row": row}
             self.memory.append(about | {"say": FAINT + self.ratio, "slot": self.slots})
         self.memory = self.memory[-self.voters :]
+        reuse = self.blend("reuse", [[count] for count in uses])[0]
+        self.strictness = reuse / (reuse + OFTEN)
 
         votes = [self.vote(directions[row], ids[row]) for row in rows]
         given = self.blend("given", [[float(c == y) for c in self.classes] for y in labels])
@@ -118,7 +128,8 @@ class Loops:
         for voter in self.memory:
             if voter["id"] != own_id:
                 near = sum(x * y for x, y in zip(direction, voter["at"], strict=True))
-                votes[voter["label"]] += voter["say"] * math.exp(SHARP * near)
+                say = voter["say"] ** self.strictness
+                votes[voter["label"]] += say * math.exp(SHARP * near)
         return [vote / sum(votes) if sum(votes) else 0.0 for vote in votes]
 
     def align(self, shares: list[Row], given: Row, running: Row) -> list[Row]:
@@ -153,7 +164,13 @@ def make_views(rows: int, classes: int, width: int, seed: int) -> Views:
     logits = torch.randn(rows, classes, generator=generator) + functional.one_hot(true, classes)
     wrong = torch.rand(rows, generator=generator) < 0.25
     labels = torch.where(wrong, (true + 1) % classes, true)
-    return Views(features, logits.softmax(dim=1), labels, torch.ones(rows, dtype=torch.bool))
+    uses = torch.randint(9, (rows,), generator=generator).float()
+    good = torch.ones(rows, dtype=torch.bool)
+    return Views(features, logits.softmax(dim=1), labels, good, uses)
+
+
+def look_at(samples: Samples, local: LocalModel) -> Views:
+    return look(samples, local, fit(samples, all_rows(samples)))
 
 
 def part_of(views: Views, rows: Tensor) -> Views:
@@ -176,9 +193,10 @@ def test_a_verdict_is_that_of_the_loops(classes: int, width: int, voters: int, f
         ids = torch.randperm(40, generator=generator)[: first if slot == 0 else 12]
         seen = part_of(views, ids)
         features, beliefs = (seen.features * (1 + slot / 50)).double(), seen.beliefs.double()
-        seen = seen._replace(features=features, beliefs=beliefs)  # floats are double, too
+        uses = (seen.uses * (slot % 7)).double()
+        seen = seen._replace(features=features, beliefs=beliefs, uses=uses)  # floats are double
         found = memory.judge(seen, ids, SHARP)
-        columns = (column.tolist() for column in (seen.features, seen.beliefs, seen.labels, ids))
+        columns = (column.tolist() for column in (*seen[:3], seen.uses, ids))
         posterior, right, lead, plausible = loops.judge(*columns)
         for ours, theirs in zip(found, (posterior, right, lead, plausible), strict=True):
             theirs = torch.tensor(theirs, dtype=ours.dtype)
@@ -204,7 +222,8 @@ def clusters(classes: int = 3, each: int = 20, width: int = 10) -> Views:
     labels = true.clone()
     labels[0] = 1
     even = torch.full((len(true), classes), 1 / classes)
-    return Views(features, even, labels, torch.ones(len(true), dtype=torch.bool))
+    good = torch.ones(len(true), dtype=torch.bool)
+    return Views(features, even, labels, good, torch.full((len(true),), 100.0))
 
 
 def judge_often(views: Views, ids_of: list[Tensor]) -> list[Verdict]:
@@ -319,7 +338,7 @@ def test_right_labels_are_plausible_to_a_model_that_knows_nothing(k: int, seed: 
     generator, memory = Generator().manual_seed(seed), Memory(10, 256, 2048, FOREVER)
     for _ in range(20):
         ids = draw_rows(len(data.labels), LEAST_PER_PICK * k, generator, CPU)
-        seen = look(Samples.of(data.inputs, data.labels)[ids], local)
+        seen = look_at(Samples.of(data.inputs, data.labels)[ids], local)
         accepted.append(memory.judge(seen, ids, SHARP).plausible.float().mean())
     assert min(accepted) > 0.9
     assert sum(accepted) / len(accepted) > 0.95
@@ -361,7 +380,7 @@ def test_mended_picks_aim_at_the_posterior_and_plausible_ones_at_their_label() -
         memory = copy.deepcopy(selector._memory)
         picks = selector.select(pool, local, 32, Generator().manual_seed(seed))
         rows = draw_rows(len(pool), LEAST_PER_PICK * 32, Generator().manual_seed(seed), CPU)
-        seen = look(pool[rows], local)
+        seen = look_at(pool[rows], local)
         verdict = memory.judge(seen, pool.ids[rows], SHARP, len(pool))
         place = {row: at for at, row in enumerate(rows.tolist())}
         for row, target in zip(picks.rows.tolist(), picks.targets, strict=True):
@@ -385,7 +404,7 @@ def test_without_mending_picks_have_no_targets_and_their_labels_are_plausible() 
         memory = copy.deepcopy(sieves._memory)
         picks = sieves.select(pool, local, 32, Generator().manual_seed(seed))
         rows = draw_rows(len(pool), LEAST_PER_PICK * 32, Generator().manual_seed(seed), CPU)
-        verdict = memory.judge(look(pool[rows], local), pool.ids[rows], SHARP)
+        verdict = memory.judge(look_at(pool[rows], local), pool.ids[rows], SHARP)
         assert picks.targets is None
         assert set(picks.rows.tolist()) <= set(rows[verdict.plausible].tolist())
         assert mends.select(pool, local, 32, Generator().manual_seed(seed)).targets is not None
@@ -446,13 +465,14 @@ def test_where_nothing_is_plausible_the_likeliest_rows_that_can_be_used_are_pick
 ) -> None:
     local, generator = LocalModel(blob_model), Generator().manual_seed(0)
     selector = Plausible(mend=False)
+    blobs = replace(blobs, uses=torch.full_like(blobs.uses, 100))  # so voters are weighed
     for _ in range(5):
         selector.select(blobs, local, 16, generator)
     wrong = blobs[~blobs.clean][:14]
     labels = torch.where(torch.arange(14) < bad, -1, wrong.labels)
     pool = replace(wrong, labels=labels)
     memory = copy.deepcopy(selector._memory)
-    verdict = memory.judge(look(pool, local), pool.ids, SHARP)
+    verdict = memory.judge(look_at(pool, local), pool.ids, SHARP)
     assert not verdict.plausible[bad:].any()
     likeliest = bad + verdict.right[bad:].topk(LEAST).indices
     picks = selector.select(pool, local, 8, generator)
