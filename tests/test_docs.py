@@ -97,3 +97,34 @@ def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:
         off.append(f"{mean(errors):.3f}".removeprefix("0"))
     wanted = f"is off by {off[0]} at .9, {off[1]} at .7, {off[2]} at .5 and {off[3]} at .3"
     assert wanted in page
+
+
+def test_the_table_of_faults() -> None:
+    """Every row of both files is on the page, as it was measured."""
+    page = (DOCS / "reliability.md").read_text()
+    for name in ("results.csv", "sources.csv"):
+        with (DOCS / "reliability" / name).open(newline="") as file:
+            for row in csv.DictReader(file):
+                assert f"| {row['fault']} | {row['figure']} | {row['bar']} | yes |" in page
+
+
+def test_the_ablation_of_plausible() -> None:
+    page = (DOCS / "methods" / "plausible.md").read_text()
+    with (DOCS / "plausible" / "ablation.csv").open(newline="") as file:
+        runs = list(csv.DictReader(file))
+    (head,) = (line for line in page.splitlines() if line.startswith("| | digits"))
+    cells = [cell.strip() for cell in head.strip("| ").split("|")]
+    lines = [line for line in page.splitlines() if line.startswith("| Plausible")]
+    assert len(lines) == len({run["method"] for run in runs}) == 10
+    for line in lines:
+        method, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))
+        for cell, number in zip(cells, numbers, strict=True):
+            data, ratio = cell.replace(", pair", "").split()
+            noise = "pair" if "pair" in cell else "symmetric"
+            found = [
+                float(run["accuracy_ema"])
+                for run in runs
+                if (run["method"], run["data"], run["noise"]) == (method, data, noise)
+                and float(run["clean_ratio"]) == float(ratio)
+            ]
+            assert number == short(mean(found)), (method, cell)
