@@ -17,6 +17,7 @@ from tamis.commands import (
     listing,
     regret,
     reproduce,
+    stream,
     tracker,
     train,
 )
@@ -26,6 +27,7 @@ from tamis.trainer import Diverged
 COMMANDS = {
     "demo": demo,
     "train": train,
+    "stream": stream,
     "list": listing,
     "reproduce": reproduce,
     "audit": audit,

@@ -49,21 +49,28 @@ SHOWN = 10
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Say what can be set."""
-    names = ", ".join(part.__name__ for part in SELECTORS)
-    models = ", ".join(part.__name__ for part in MODELS)
-    buffers = ", ".join(part.__name__ for part in BUFFERS)
     add = parser.add_argument
     add("file", type=Path, help="CSV, Parquet or NPZ")
     add("--label", required=True, help="name of the label column")
     add("--id", help="name of the column that names the rows (default: row number from 0)")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
+    add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
+    add("--slots", type=positive, help=f"slots in all (default: the file, at least {LEAST_SLOTS})")
+    add("--on-bad", choices=get_args(OnBad), default="skip", help="bad rows (default skip)")
+    add_training_arguments(parser)
+
+
+def add_training_arguments(parser: ArgumentParser) -> None:
+    """Say what can be set about training, wherever the rows come from."""
+    names = ", ".join(part.__name__ for part in SELECTORS)
+    models = ", ".join(part.__name__ for part in MODELS)
+    buffers = ", ".join(part.__name__ for part in BUFFERS)
+    add = parser.add_argument
     add("--model", default="mlp", help=f"{models}, or module:factory (default mlp)")
     add("--selector", default="Plausible", help=f"{names}, or module:Class (default Plausible)")
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
     add("--k", type=positive, default=32, help="picks a slot (default 32)")
-    add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
-    add("--slots", type=positive, help=f"slots in all (default: the file, at least {LEAST_SLOTS})")
     add(
         "--warm-up",
         type=int,
@@ -79,7 +86,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=window,
         help="states that selectors see, or average (default: average for Plausible, RHO; else 1)",
     )
-    add("--on-bad", choices=get_args(OnBad), default="skip", help="bad rows (default skip)")
     add("--device", default="cpu", help="cpu or cuda (default cpu)")
     add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
     add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
@@ -104,12 +110,7 @@ def run(options: Namespace) -> int:
     """Train on the file, then write the model, the log and the suspects."""
     console = Console()
     out: Path = options.out
-    if options.resume and options.overwrite:
-        raise UsageError("--resume goes on with a run, and --overwrite replaces it: give one.")
-    if (out / "log.jsonl").exists() and not (options.overwrite or options.resume):
-        raise UsageError(
-            f"{out} holds a run already: name another --out, or give --resume or --overwrite."
-        )
+    check_folder(options)
     selector = choose_selector(options.selector, options.set)
     skipped = out / "skipped.jsonl"
     intake = Intake(on_bad=options.on_bad, file=skipped)
@@ -178,6 +179,17 @@ def run(options: Namespace) -> int:
     return 128 + leaving.signal if leaving.signal else 0
 
 
+def check_folder(options: Namespace) -> None:
+    """See that no earlier run is lost by a slip."""
+    if options.resume and options.overwrite:
+        raise UsageError("--resume goes on with a run, and --overwrite replaces it: give one.")
+    if (options.out / "log.jsonl").exists() and not (options.overwrite or options.resume):
+        raise UsageError(
+            f"{options.out} holds a run already: name another --out, or give --resume or "
+            "--overwrite."
+        )
+
+
 def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
     """Play the file, then go on learning from what is held until the slots are done.
 
@@ -193,15 +205,36 @@ def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
 
 
 def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
+    """Build a trainer for a table."""
+    return build_trainer(
+        options,
+        selector,
+        table.input_shape,
+        len(table.classes),
+        table.mean,
+        table.deviation,
+        intake,
+    )
+
+
+def build_trainer(
+    options: Namespace,
+    selector: Selector,
+    input_shape: tuple[int, ...],
+    classes: int,
+    mean: Tensor,
+    deviation: Tensor,
+    intake: Intake,
+) -> Trainer:
     """Build model, optimiser, buffer and trainer as asked."""
     factory = choose("model", options.model, MODELS)
     try:
-        inner = start(factory, table.input_shape, len(table.classes), options.seed)
+        inner = start(factory, input_shape, classes, options.seed)
     except TypeError as error:
         raise UsageError(f"{options.model}(shape, classes): {error}.") from None
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
-    model = nn.Sequential(Scale(table.mean, table.deviation), inner)
+    model = nn.Sequential(Scale(mean, deviation), inner)
     try:
         device = torch.empty(0, device=options.device).device
         buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)

@@ -1,0 +1,65 @@
+"""A small run to look at: digits whose labels get worse, with all that a run leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tamis import Alarm, Growing, Monitor, Plausible, Replay, Samples, Trainer
+from tamis.folder import About, Tracking, leave_suspects, shower, write_about
+from tamis.models import mlp, start
+from tamis.streams import Steps, Symmetric, digits
+from tamis.suspects import find_suspects, write_suspects
+
+CLASSES = tuple(f"number {digit}" for digit in range(10))
+
+
+def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = None) -> Trainer:
+    """Train on digits, and leave everything in a folder."""
+    torch.set_num_threads(1)
+    data = digits()
+    stream = Replay(
+        data.inputs, data.labels, Symmetric(10), Steps((0.9, 0.5)), slots=slots, rows_per_slot=5,
+        seed=seed,
+    )  # fmt: skip
+    model = start(mlp, data.input_shape, 10, seed)
+    tracker = Alarm(10, half_life=400)
+    trainer = Trainer(
+        model, torch.optim.SGD(model.parameters(), 0.3), selector or Plausible(),  # type: ignore[arg-type]
+        Growing(20_000), 32, window=None, tracker=tracker, seed=seed,
+    )  # fmt: skip
+    trainer.intake.classes = 10
+    about = About("digits", CLASSES, data.input_shape, (), slots, trainer.settings()).begun()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_about(folder, about)
+    tracking = Tracking(folder, tracker, every=20, confusion_every=100)
+    with Monitor(
+        folder / "log.jsonl", lambda: trainer.accuracy(data.test_inputs, data.test_labels), 50
+    ) as monitor:
+        for samples in stream:
+            slot = trainer.step(samples)
+            monitor.record(slot)
+            tracking.record(slot, samples)
+    rows = [(samples, [f"scan-{number}" for number in samples.ids.tolist()]) for samples in stream]
+    held = trainer.buffer.pool()
+    suspects = find_suspects(trainer.averaged, rows, held, rows_per_slot=5)
+    write_suspects(suspects, CLASSES, folder / "suspects.csv")
+    show = shower(data.input_shape)
+    leave_suspects(folder, suspects, rows, CLASSES, show, trainer.averaged, held)
+    write_about(folder, replace(about, ended="done"))
+    return trainer
+
+
+def true_labels(slots: int = 900, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the labels of the run's rows as they were given, and which are right."""
+    data = digits()
+    stream = Replay(
+        data.inputs, data.labels, Symmetric(10), Steps((0.9, 0.5)), slots=slots, rows_per_slot=5,
+        seed=seed,
+    )  # fmt: skip
+    parts: list[Samples] = list(stream)
+    clean = [part.clean for part in parts if part.clean is not None]
+    return torch.cat([part.labels for part in parts]), torch.cat(clean)

@@ -1,0 +1,108 @@
+"""Sources by address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from tamis.sources.files import Files
+from tamis.sources.hidden import hide
+from tamis.sources.kafka_topic import KafkaTopic
+from tamis.sources.messages import Pace, Start
+from tamis.sources.nats_stream import NatsStream
+from tamis.sources.protocol import Decode, Source, SourceError, from_json
+from tamis.sources.redis_stream import RedisStream
+
+
+def open_source(
+    address: str | Path,
+    *,
+    rows: int = 100,
+    follow: bool = False,
+    patience: float | None = None,
+    start: Start = "first",
+    decode: Decode = from_json,
+) -> Source:
+    """Open what an address names; secrets in it are shown nowhere.
+
+    A path, a pattern, or an address that fsspec knows: files, once or with `follow` as they grow.
+    `redis://user:password@host:6379/0?stream=S&group=G`, and `&consumer=C&payload=FIELD`;
+    `nats://user:password@host:4222?stream=S&durable=D`, and `&subject=J`;
+    `kafka://user:password@host:9092,host:9092/TOPIC?group=G`, and any setting of its client.
+    `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
+    seconds without a message, and never by itself.
+    """
+    text = str(address)
+    scheme, separator, _ = text.partition("://")
+    if not separator or scheme not in BROKERS:
+        return Files(
+            text, rows=rows, follow=follow, patience=patience if follow else None, decode=decode
+        )
+    parts, settings = split(text)
+    pace = Pace(rows=rows, patience=patience)
+    if scheme in ("redis", "rediss"):
+        stream, group = (take(settings, name, text) for name in ("stream", "group"))
+        consumer, payload = settings.pop("consumer", "tamis"), settings.pop("payload", None)
+        return RedisStream(
+            rest(parts, settings), stream, group,
+            consumer=consumer, payload=payload, decode=decode, start=start, pace=pace,
+        )  # fmt: skip
+    if scheme in ("nats", "tls"):
+        stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
+        subject = settings.pop("subject", None)
+        refuse(settings, text)
+        return NatsStream(
+            rest(parts, {}), stream, durable,
+            subject=subject, decode=decode, start=start, pace=pace,
+        )  # fmt: skip
+    group = take(settings, "group", text)
+    who, at, servers = parts.netloc.rpartition("@")
+    topic = parts.path.strip("/")
+    if not topic:
+        raise SourceError(f"{hide(text)} must name a topic: kafka://host:9092/TOPIC?group=G.")
+    secure = {
+        "security.protocol": ("SASL_" if at else "")
+        + ("SSL" if scheme == "kafkas" else "PLAINTEXT")
+    }
+    if at:
+        user, _, password = who.partition(":")
+        secure |= {"sasl.mechanism": "PLAIN"}
+        secure |= {"sasl.username": unquote(user), "sasl.password": unquote(password)}
+    return KafkaTopic(
+        servers, topic, group,
+        settings=secure | settings, decode=decode, start=start, pace=pace,
+    )  # fmt: skip
+
+
+BROKERS = ("redis", "rediss", "nats", "tls", "kafka", "kafkas")
+
+
+def split(address: str) -> tuple[SplitResult, dict[str, str]]:
+    """Take an address and its settings apart."""
+    try:
+        parts = urlsplit(address)
+        several = "," in parts.netloc  # servers of Kafka, whose ports are its client's business
+        if several or parts.port is None or parts.port:
+            return parts, dict(parse_qsl(parts.query, True, True))
+    except ValueError:
+        pass
+    raise SourceError(f"{hide(address)} is no address that can be read.")
+
+
+def take(settings: dict[str, str], name: str, address: str) -> str:
+    """Take a setting that an address must have."""
+    value = settings.pop(name, "")
+    if not value:
+        raise SourceError(f"{hide(address)} must say {name}=...")
+    return value
+
+
+def refuse(settings: dict[str, str], address: str) -> None:
+    """Refuse settings that nobody will read."""
+    if settings:
+        raise SourceError(f"{hide(address)} has settings unknown here: {', '.join(settings)}.")
+
+
+def rest(parts: SplitResult, settings: dict[str, str]) -> str:
+    """Write the address with the settings that its client reads itself."""
+    return parts._replace(query=urlencode(settings)).geturl()

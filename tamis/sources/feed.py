@@ -1,0 +1,217 @@
+"""Samples from a source, ready for a trainer, with the offset to save beside its state."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import time
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tamis.data import Samples
+from tamis.sources.ahead import ReadAhead
+from tamis.sources.dead_letters import DeadLetters
+from tamis.sources.protocol import BadRecord, Batch, Source, Unreadable
+from tamis.sources.rows import Row, ToRow
+
+NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
+
+
+NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
+
+
+class TooManyBad(Exception):
+    """So many records were bad that the stream is not what it was taken for."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How a feed stands: records since the first run, and how late the trainer is.
+
+    `queued` and `dropped` are those of a `ReadAhead`. `behind` counts records that wait, in the
+    queue and at the source; None where nobody knows. `late` is how many seconds old the newest
+    record of the last samples was when it was taken.
+    """
+
+    seen: int
+    good: int
+    bad: int
+    queued: int
+    dropped: int
+    behind: int | None
+    late: float | None
+
+
+class Feed:
+    """Turns the records of a source into `Samples`, and sorts out those that cannot be used.
+
+    `to_row` is `Columns`, `Images` or a function of one's own. Bad records are counted by reason in
+    `reasons` and put into `dead_letters`. Where their share of the last `judged` records is above
+    `most_bad`, or of all records at the stream's end, the feed raises `TooManyBad` between two
+    samples: state and offset can still be saved. Samples have as many rows as the source reads
+    at once, less the bad ones; without ids of their own they are numbered as they come.
+
+    `offset` is JSON and belongs to the last samples that were yielded. Iterating again goes on.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        to_row: ToRow,
+        *,
+        offset: Any = None,
+        dead_letters: DeadLetters | None = None,
+        most_bad: float = 0.5,
+        judged: int = 1_000,
+    ) -> None:
+        self.source = source
+        self.to_row = to_row
+        self.dead_letters = dead_letters
+        self.most_bad = most_bad
+        self.reasons: Counter[str] = Counter()
+        offset = offset or {}
+        self._position = offset.get("source")
+        self._seen = int(offset.get("seen", 0))
+        self._bad = int(offset.get("bad", 0))
+        kind = offset.get("kind")
+        self._kind: tuple[tuple[int, ...], str] | None = (tuple(kind[0]), kind[1]) if kind else None
+        self._recent: deque[bool] = deque(maxlen=judged)
+        self._recent_bad = 0
+        self._last = ""
+        self._late: float | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Samples]:
+        for batch in self.source.read(self._position):
+            samples = self._sift(batch)
+            self._position = batch.offset
+            self._late = None if batch.time is None else max(0.0, time() - batch.time)
+            if len(samples):
+                yield samples
+            if len(self._recent) == self._recent.maxlen:
+                self._judge()
+        if not self._closed:  # a stream that was cut off has not shown what it is
+            self._judge()
+
+    @property
+    def offset(self) -> dict[str, Any]:
+        """What to save together with the trainer's state, and to give to the next feed."""
+        return {
+            "source": self._position,
+            "seen": self._seen,
+            "bad": self._bad,
+            "kind": [list(self._kind[0]), self._kind[1]] if self._kind else None,
+        }
+
+    def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
+        """Let the source go up to an offset, else the present one, once its state is safe."""
+        position = (offset or self.offset)["source"]
+        if position is not None:
+            self.source.acknowledge(position)
+
+    def figures(self) -> Figures:
+        """Say how the feed stands."""
+        ahead = self.source if isinstance(self.source, ReadAhead) else None
+        return Figures(
+            seen=self._seen,
+            good=self._seen - self._bad,
+            bad=self._bad,
+            queued=ahead.held if ahead else 0,
+            dropped=ahead.dropped if ahead else 0,
+            behind=self.source.behind(),
+            late=self._late,
+        )
+
+    def close(self) -> None:
+        """Close the source and the dead letters."""
+        self._closed = True
+        self.source.close()
+        if self.dead_letters:
+            self.dead_letters.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _sift(self, batch: Batch) -> Samples:
+        """Make samples of the good records; the others are counted and put aside."""
+        rows: list[Row] = []
+        for record, place in zip(batch.records, batch.places, strict=True):
+            number, self._seen = self._seen, self._seen + 1
+            fault: str | None = None
+            try:
+                row = self._row(record)
+            except BadRecord as error:
+                fault, self._last = error.reason, str(error)
+            except Exception as error:  # a record must not stop a stream, nor must a user's slip
+                fault, self._last = type(error).__name__, f"{type(error).__name__}: {error}"
+            else:
+                rows.append(row._replace(id=number) if row.id is None else row)
+            self._note(fault is not None)
+            if fault is not None:
+                self._bad += 1
+                self.reasons[fault] += 1
+                if self.dead_letters:
+                    raw = record.raw if isinstance(record, Unreadable) else record
+                    self.dead_letters.write(place, self._last, raw)
+        return stack(rows)
+
+    def _row(self, record: Any) -> Row:
+        """Make a row of one record, and see that it fits the rows before."""
+        if isinstance(record, Unreadable):
+            raise BadRecord(record.reason, record.detail)
+        made = Row(*self.to_row(record))
+        given = made.input
+        array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        if array.ndim < 1 or not array.size or array.dtype not in NUMBERS:
+            raise BadRecord("inputs are no numbers", f"{array.dtype} of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise BadRecord("inputs not finite")
+        kind = (array.shape, array.dtype.name)
+        if kind != (self._kind or kind):
+            raise BadRecord("inputs of another shape", f"{kind}, not {self._kind}")
+        label, number = int(made.label), made.id if made.id is None else int(made.id)
+        if not 0 <= label < 2**31 or label != made.label:
+            raise BadRecord("label is no class", str(made.label)[:100])
+        if number is not None and not 0 <= number < 2**63:
+            raise BadRecord("id is no whole number of 63 bits", str(number)[:100])
+        self._kind = kind
+        return Row(array, label, number)
+
+    def _note(self, bad: bool) -> None:
+        if len(self._recent) == self._recent.maxlen:
+            self._recent_bad -= self._recent[0]
+        self._recent.append(bad)
+        self._recent_bad += bad
+
+    def _judge(self) -> None:
+        if self._recent_bad > self.most_bad * len(self._recent):
+            raise TooManyBad(
+                f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
+                f"the last of them by this: {self._last[:300]}."
+            )
+
+
+def stack(rows: list[Row]) -> Samples:
+    """Put rows together."""
+    if not rows:
+        return NO_SAMPLES
+    ids = torch.tensor([row.id for row in rows])
+    return Samples(
+        torch.from_numpy(np.stack([np.asarray(row.input) for row in rows])),
+        torch.tensor([row.label for row in rows]),
+        ids,
+        torch.zeros_like(ids),
+    )

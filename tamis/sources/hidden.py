@@ -1,0 +1,35 @@
+"""Addresses and messages without their secrets."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, unquote_plus
+
+STARS = "***"
+WHO = re.compile(r"(?<=://)(?:(?P<user>[\w.~%+-]*):)?(?P<secret>.*)@", re.DOTALL)
+"""Up to the last @, since a password may hold signs that should have been escaped."""
+SETTING = re.compile(
+    r"(?<=[?&;])(?P<name>[^=&;#?]*(?:pass|pwd|secret|token|key|cred|auth|sig)[^=&;#?]*)="
+    r"(?P<secret>[^&#]*)",
+    re.IGNORECASE,
+)
+
+
+def hide(url: str) -> str:
+    """Write an address with stars for whatever may be a secret.
+
+    >>> hide("redis://ann:w0rd@localhost:6379/0?stream=rows&token=x")
+    'redis://ann:***@localhost:6379/0?stream=rows&token=***'
+    """
+    url = SETTING.sub(lambda found: f"{found['name']}={STARS}", url)
+    return WHO.sub(lambda found: f"{found['user']}:{STARS}@" if found["user"] else f"{STARS}@", url)
+
+
+def scrub(text: str, url: str) -> str:
+    """Take the address and its secrets out of a message that somebody else wrote."""
+    text = text.replace(url, hide(url))
+    secrets = [found["secret"] for form in (WHO, SETTING) for found in form.finditer(url)]
+    for secret in secrets:
+        for form in {secret, unquote(secret), unquote_plus(secret)} - {""}:
+            text = text.replace(form, STARS)
+    return text

@@ -1,0 +1,96 @@
+"""Anything that can be iterated over: a PyTorch `IterableDataset`, Hugging Face's, a list."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from time import time
+from typing import Any, Literal
+
+from tamis.sources.protocol import Batch, SourceError, in_parts
+
+Resume = Literal["state", "count", "never"]
+
+
+class Items:
+    """Reads rows of an iterable, one record an item (so a `DataLoader` needs batch_size=None).
+
+    How it goes on after a crash is `resume`. `state`: by the iterable's own `state_dict` and
+    `load_state_dict`, as Hugging Face's streaming data sets and torchdata's loaders have.
+    `count`: by reading it again and passing over what was read. `never`: it cannot be read again,
+    as what comes off a wire, so it goes on with whatever comes next, and rows that came since the
+    last checkpoint are lost. Left out, it is `state` where there is one that can be trusted:
+    a data set shuffled through a buffer has one that does not hold what is in the buffer.
+    """
+
+    def __init__(
+        self, items: Iterable[Any], *, rows: int = 100, resume: Resume | None = None
+    ) -> None:
+        able = hasattr(items, "state_dict") and hasattr(items, "load_state_dict")
+        if resume == "state" and not able:
+            raise ValueError(f"{type(items).__name__} has no state_dict: resume by count.")
+        self.items: Any = items
+        self.rows = rows
+        self.resume = resume or ("trusted state" if able else "count")
+        self._stopped = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"Items({type(self.items).__name__})"
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        """Yield items after an offset, their count and, it may be, a state."""
+        count = 0 if offset is None else int(offset["count"])
+        for part in in_parts(self._after(offset), self.rows):
+            if self._stopped.is_set():
+                return
+            places = list(range(count, count + len(part)))
+            count += len(part)
+            yield Batch(part, places, {"count": count, **self._state()}, time())
+
+    def acknowledge(self, offset: Any) -> None:
+        """Do nothing: nobody waits for it."""
+
+    def behind(self) -> int | None:
+        """Nobody knows."""
+        return None
+
+    def close(self) -> None:
+        """End reading with the item in hand."""
+        self._stopped.set()
+
+    def _state(self) -> dict[str, Any]:
+        if self.resume == "trusted state":
+            state = self.items.state_dict()
+            if trusted(self.items, state):
+                return {"state": state}
+            self.resume = "count"
+        return {"state": self.items.state_dict()} if self.resume == "state" else {}
+
+    def _after(self, offset: Any) -> Iterator[Any]:
+        if offset is None or self.resume == "never":
+            return iter(self.items)
+        if "state" in offset and self.resume != "count":
+            self.items.load_state_dict(offset["state"])
+            return iter(self.items)
+        if self.resume == "state":
+            raise SourceError(f"{self}: the offset holds no state: resume by count.")
+        return islice(self.items, int(offset["count"]), None)
+
+
+def trusted(items: Any, state: Any) -> bool:
+    """Say whether a state can be written down, and is all there is."""
+    try:
+        json.dumps(state)
+    except (TypeError, ValueError):
+        return False
+    return not shuffled(getattr(items, "_ex_iterable", None))
+
+
+def shuffled(part: Any) -> bool:
+    """Look for a shuffle buffer in Hugging Face's chain of iterables; its state does not tell."""
+    if part is None:
+        return False
+    inner = [getattr(part, "ex_iterable", None), *getattr(part, "ex_iterables", [])]
+    return "BufferShuffled" in type(part).__name__ or any(map(shuffled, inner))

@@ -1,0 +1,239 @@
+"""NATS JetStream, by a durable pull consumer; the event loop that its client needs is kept here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tamis.sources.hidden import hide, scrub
+from tamis.sources.messages import LOG, Away, Message, Pace, Start, read_messages, warn_of_missed
+from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
+
+T = TypeVar("T")
+SECONDS = 2.0
+"""That a question to the server may take: closing waits for it."""
+UNACKNOWLEDGED = 3600.0
+"""Seconds until the server sends a message again: longer than checkpoints are apart."""
+
+
+class NatsStream:
+    """Reads messages of a stream; the offset is the sequence number of the last one.
+
+    The durable consumer belongs to one reader. It is made anew at the offset whenever that reader
+    joins, so that what comes next is what the saved state has not seen, whatever was sent or
+    acknowledged before; messages lost on the way are noticed by the numbers that they carry.
+
+    A stream that keeps messages until they are acknowledged (a work queue) is read in the same way,
+    but what was acknowledged does not come back. One that keeps them by interest is refused:
+    making its consumer anew would drop what it holds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        durable: str,
+        *,
+        subject: str | None = None,
+        decode: Decode = from_json,
+        start: Start = "first",
+        pace: Pace | None = None,
+    ) -> None:
+        try:
+            import nats
+        except ImportError:
+            raise SourceError("NATS needs its client: pip install 'tamis[brokers]'.") from None
+        self.url = url
+        self.stream = stream
+        self.durable = durable
+        self.subject = subject
+        self.decode = decode
+        self.start = start
+        self.pace = pace or Pace()
+        self._nats: Any = nats
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: Any = None
+        self._pulls: Any = None
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._position = 0
+        self._delivered = 0
+        self._unacknowledged: deque[tuple[int, str]] = deque()
+
+    @property
+    def rows(self) -> int:
+        """Records of a batch."""
+        return self.pace.rows
+
+    def __repr__(self) -> str:
+        return f"NatsStream({hide(self.url)}, {self.stream}, {self.durable})"
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        """Yield messages after a sequence number, for ever."""
+        return read_messages(self, offset, self.pace, self._stopped)
+
+    def acknowledge(self, offset: Any) -> None:
+        """Acknowledge all messages up to a number; where NATS is away, the next time will do."""
+        replies = []
+        while self._unacknowledged and self._unacknowledged[0][0] <= offset:
+            replies.append(self._unacknowledged.popleft()[1])
+        try:
+            self._run(self._send(replies))
+        except Away as error:
+            LOG.warning("%r: not acknowledged: %s", self, error)
+
+    def behind(self) -> int | None:
+        """Count the messages that were not sent yet."""
+        try:
+            return int(self._run(self._info()).num_pending)
+        except Away:
+            return None
+
+    def close(self) -> None:
+        """End reading, disconnect, and end the event loop."""
+        self._stopped.set()
+        with self._lock:
+            if self._loop is None or self._thread is None:
+                return
+            try:
+                self._run(self._leave())
+            except Away as error:
+                LOG.warning("%r: %s", self, error)
+            loop, self._loop = self._loop, None
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join(SECONDS)
+            loop.close()
+
+    def join(self, offset: Any) -> int:
+        """Make the durable consumer anew, after a sequence number."""
+        with self._lock:
+            return self._run(self._join(offset))
+
+    def fetch(self, count: int, seconds: float) -> list[Message]:
+        """Wait for messages after the position."""
+        with self._lock:
+            if self._stopped.is_set():
+                return []
+            return [
+                made for raw in self._run(self._fetch(count, seconds)) for made in self._accept(raw)
+            ]
+
+    def _accept(self, raw: Any) -> Iterator[Message]:
+        """Take a message that is the next one; one that went missing before it is asked for."""
+        about = raw.metadata
+        if about.sequence.consumer != self._delivered + 1:
+            raise Away("messages were lost on the way")
+        self._delivered += 1
+        number = about.sequence.stream
+        self._unacknowledged.append((number, raw.reply))
+        if number > self._position:
+            self._position = number
+            record = decoded(raw.data, self.decode)
+            yield Message(record, number, number, about.timestamp.timestamp())
+
+    async def _join(self, offset: Any) -> int:
+        from nats.js import api
+
+        await self._leave()
+        self._client = await self._nats.connect(
+            self.url,
+            connect_timeout=1,
+            ping_interval=10,  # or a server that vanished without a word is missed for minutes
+            allow_reconnect=False,  # by itself: its consumer must be made anew
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0,
+            error_cb=ignore,
+        )
+        jetstream = self._client.jetstream(timeout=SECONDS)
+        about = await jetstream.stream_info(self.stream)
+        kept, state = about.config.retention, about.state
+        if kept == api.RetentionPolicy.INTEREST:
+            raise SourceError(
+                f"{self} keeps messages by interest: it cannot be read again after a crash."
+            )
+        if offset is None:
+            offset = 0 if self.start == "first" else state.last_seq
+        if offset > state.last_seq:
+            raise SourceError(
+                f"{self} ends at {state.last_seq}, and was read up to {offset} before: "
+                "it was lost or replaced."
+            )
+        queue = kept == api.RetentionPolicy.WORK_QUEUE  # which is always read from its start
+        if state.first_seq > offset + 1 > 1 and not queue:
+            warn_of_missed(self, f"numbers {offset + 1} to {state.first_seq - 1}")
+        with suppress(self._nats.js.errors.NotFoundError):
+            await jetstream.delete_consumer(self.stream, self.durable)
+        policy = api.DeliverPolicy.ALL if queue else api.DeliverPolicy.BY_START_SEQUENCE
+        await jetstream.add_consumer(
+            self.stream,
+            api.ConsumerConfig(
+                durable_name=self.durable,
+                deliver_policy=policy,
+                opt_start_seq=None if queue else offset + 1,
+                ack_policy=api.AckPolicy.EXPLICIT,
+                ack_wait=UNACKNOWLEDGED,
+                max_ack_pending=-1,
+                filter_subject=self.subject,
+            ),
+        )
+        self._pulls = await jetstream.pull_subscribe_bind(self.durable, self.stream)
+        self._unacknowledged.clear()
+        self._position, self._delivered = offset, 0
+        return int(offset)
+
+    async def _fetch(self, count: int, seconds: float) -> list[Any]:
+        try:
+            return list(await self._pulls.fetch(count, timeout=seconds))
+        except TimeoutError:
+            if not self._client.is_connected:
+                raise
+            return []
+
+    async def _send(self, replies: list[str]) -> None:
+        if self._client is None:
+            raise self._nats.errors.ConnectionClosedError
+        for reply in replies:
+            await self._client.publish(reply, b"+ACK")
+        await self._client.flush(int(SECONDS))
+
+    async def _info(self) -> Any:
+        if self._client is None:
+            raise self._nats.errors.ConnectionClosedError
+        return await self._client.jetstream().consumer_info(self.stream, self.durable)
+
+    async def _leave(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            await client.close()
+
+    def _run(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Wait for what the event loop does; failures are outages, but for a few."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="tamis talks to NATS", daemon=True
+            )
+            self._thread.start()
+        errors = self._nats.errors
+        final = (errors.AuthorizationError, self._nats.js.errors.NotFoundError)
+        future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        try:
+            return future.result(2 * SECONDS)
+        except final as error:
+            raise SourceError(f"{self} cannot be read: {self._say(error)}.") from None
+        except (errors.Error, OSError, TimeoutError, CancelledError) as error:
+            future.cancel()
+            raise Away(self._say(error)) from None
+
+    def _say(self, error: BaseException) -> str:
+        return scrub(str(error) or type(error).__name__, self.url)
+
+
+async def ignore(error: Exception) -> None:
+    """Say nothing of errors that are met again where they matter."""

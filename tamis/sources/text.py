@@ -1,0 +1,180 @@
+"""Lines of a text file that may still be growing: only whole ones are read, from any byte on."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from tamis.sources.protocol import Decode, SourceError, Unreadable, decoded
+
+LONGEST = 16 * 2**20
+"""Bytes of a line that are read at all: a file without a newline shall not fill the memory."""
+MARKED = 64
+"""Bytes before an offset that are compared when a file is opened again."""
+
+
+class Entry(NamedTuple):
+    """A record, where it begins in its file, and where the next one does."""
+
+    record: Any
+    start: int
+    end: int
+
+
+class JSONLines:
+    """One JSON value a line; empty lines are passed over."""
+
+    def __init__(self, file: BinaryIO, final: bool, decode: Decode) -> None:
+        self.file = file
+        self.final = final
+        self.decode = decode
+
+    def entries(self, position: int) -> Iterator[Entry]:
+        """Yield records from a byte on."""
+        for line, start, end in whole_lines(self.file, position, self.final):
+            if isinstance(line, Unreadable):
+                yield Entry(line, start, end)
+            elif line.strip():
+                yield Entry(decoded(line, self.decode), start, end)
+
+    def mark(self, position: int) -> int:
+        """Sum up what stands before a position."""
+        return mark_text(self.file, position)
+
+
+class Half(Exception):
+    """A row that is not whole: its quote is open where the file ends, for now."""
+
+
+class CSV:
+    """Rows of comma-separated text under a header, as mappings from its names to text."""
+
+    def __init__(self, file: BinaryIO, final: bool) -> None:
+        self.file = file
+        self.final = final
+
+    def entries(self, position: int) -> Iterator[Entry]:
+        """Yield rows from a byte on; a quoted cell may go over lines."""
+        rows = self._rows(0)
+        header = next(rows, None)
+        if header is None or isinstance(header.record, Unreadable):
+            if header is None:
+                return
+            raise SourceError(f"the header of the CSV file is not readable: {header.record.detail}")
+        names = [name.removeprefix("\ufeff").strip() for name in header.record]
+        if len(set(names)) < len(names):
+            raise SourceError(f"the header of the CSV file has a name twice: {', '.join(names)}")
+        for cells, start, end in rows if position == 0 else self._rows(position):
+            record = cells
+            if not isinstance(cells, Unreadable):
+                record = (
+                    dict(zip(names, cells, strict=True))
+                    if len(cells) == len(names)
+                    else Unreadable(cells, "fields do not fit the header")
+                )
+            yield Entry(record, start, end)
+
+    def mark(self, position: int) -> int:
+        """Sum up what stands before a position."""
+        return mark_text(self.file, position)
+
+    def _rows(self, position: int) -> Iterator[Entry]:
+        """Yield lists of cells; after a row that has no sense, go on with the line after it."""
+        while True:
+            lines = Continued(self.file, position, self.final)
+            reader = csv.reader(lines)
+            try:
+                for cells in reader:
+                    start, position = position, lines.end
+                    if cells:
+                        yield Entry(cells, start, position)
+                    lines.begin()
+                return
+            except Half:
+                if not self.final:
+                    return
+                fault = "the quote is never closed"
+            except (UnicodeDecodeError, csv.Error) as error:
+                fault = str(error)
+            start, position = position, lines.first_end
+            yield Entry(Unreadable(lines.first, "not decoded", fault), start, position)
+
+
+class Continued:
+    """Lines for the csv module, which asks for another while a quote is open.
+
+    It remembers the first line of a row, and where it ended, in case the row has no sense.
+    """
+
+    def __init__(self, file: BinaryIO, position: int, final: bool) -> None:
+        self._lines = whole_lines(file, position, final)
+        self.end = self.first_end = position
+        self.first: bytes | None = None
+
+    def begin(self) -> None:
+        """Forget the row before."""
+        self.first = None
+
+    def __iter__(self) -> Continued:
+        return self
+
+    def __next__(self) -> str:
+        line, _, end = next(self._lines, (None, 0, 0))
+        if line is None:
+            if self.first is None:
+                raise StopIteration
+            raise Half
+        raw = line.raw if isinstance(line, Unreadable) else line
+        if self.first is None:
+            self.first, self.first_end = raw, end
+        self.end = end
+        if isinstance(line, Unreadable):
+            raise csv.Error(line.reason)
+        return raw.decode()
+
+
+def whole_lines(
+    file: BinaryIO, position: int, final: bool
+) -> Iterator[tuple[bytes | Unreadable, int, int]]:
+    """Yield lines that end in a newline, each with its start and end.
+
+    What follows the last newline is half a line, unless the file is said to be final. The file may
+    be read elsewhere between two lines.
+    """
+    position = skip_the_end_of_a_line(file, position)
+    while True:
+        file.seek(position)
+        line = file.readline(LONGEST)
+        more, end = line, position + len(line)
+        while more and not more.endswith(b"\n"):
+            more = file.readline(LONGEST)
+            end += len(more)
+        if end == position or not (more or final):
+            return
+        whole = end == position + len(line)
+        yield (line if whole else Unreadable(line, "line too long")), position, end
+        position = end
+
+
+def skip_the_end_of_a_line(file: BinaryIO, position: int) -> int:
+    """Go past the newline of a line that was taken, as final, before it had one."""
+    if position == 0:
+        return 0
+    file.seek(position - 1)
+    before, *after = (bytes([byte]) for byte in file.read(3))
+    if before == b"\n" or not after:
+        return position
+    if after[0] == b"\n":
+        return position + 1
+    if b"".join(after) == b"\r\n":
+        return position + 2
+    raise SourceError(f"the line before byte {position} has gone on since it was read")
+
+
+def mark_text(file: BinaryIO, position: int) -> int:
+    """Sum up the bytes just before a position: a file that was rewritten has others there."""
+    start = max(0, position - MARKED)
+    file.seek(start)
+    return zlib.crc32(file.read(position - start))

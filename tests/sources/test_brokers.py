@@ -1,0 +1,595 @@
+"""Redis, NATS and Kafka's mock, as servers on loopback: every message once, come what may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import Any
+
+import pytest
+
+from benchmarks.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
+from tamis.sources import (
+    Batch,
+    KafkaTopic,
+    Missed,
+    NatsStream,
+    Pace,
+    ReadAhead,
+    RedisStream,
+    Source,
+    SourceError,
+    Unreadable,
+)
+
+ROWS = 200
+Begin = Callable[..., Server]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Start a server with so many messages in it, or skip where there is none."""
+    begun: list[Server] = []
+
+    def start(kind: type, count: int = ROWS, **settings: Any) -> Server:
+        if reason := kind.missing():  # type: ignore[attr-defined]
+            pytest.skip(reason)
+        begun.append(kind(tmp_path / "server", **settings))
+        begun[-1].produce(0, threading.Event(), count)
+        return begun[-1]
+
+    (tmp_path / "server").mkdir()
+    yield start
+    for server in begun:
+        server.close()
+
+
+every_broker = pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.__name__)
+
+
+def read(source: Source, offset: Any = None, count: int = ROWS) -> list[Batch]:
+    """Read so many messages, and close."""
+    batches, seen = [], 0
+    for batch in source.read(offset):
+        batches.append(batch)
+        seen += len(batch)
+        if seen >= count:
+            break
+    source.close()
+    return batches
+
+
+def numbers(batches: list[Batch]) -> list[int]:
+    return [record["id"] for batch in batches for record in batch.records]
+
+
+def saved(offset: Any) -> Any:
+    return json.loads(json.dumps(offset))
+
+
+def pace(**settings: Any) -> Pace:
+    return Pace(**{"rows": 20, "patience": 30.0} | settings)
+
+
+# All three
+
+
+@every_broker
+def test_every_message_comes_once(begin: Begin, kind: type) -> None:
+    server = begin(kind)
+    source = server.source(pace())
+    batches = read(source)
+    assert sorted(numbers(batches)) == list(range(ROWS))
+    assert {len(batch) for batch in batches} == {20}
+    places = [json.dumps(place) for batch in batches for place in batch.places]
+    assert len(set(places)) == ROWS
+    if kind is not KafkaMock:  # which has partitions
+        assert numbers(batches) == list(range(ROWS))
+    if kind is not Redis:  # whose ids were chosen by the producer
+        assert batches[0].time == pytest.approx(time(), abs=60)
+
+
+@every_broker
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_reading_on_from_any_offset(begin: Begin, kind: type, acknowledged: bool) -> None:
+    """Even from one before what was acknowledged, as after a fall back to an older checkpoint."""
+    server = begin(kind)
+    source = server.source(pace())
+    whole = []
+    for batch in source.read():
+        whole.append(batch)
+        if acknowledged:
+            source.acknowledge(batch.offset)
+        if len(whole) == ROWS // 20:
+            break
+    source.close()
+    for stop in (0, 4, 8):
+        before = numbers(whole[: stop + 1])
+        rest = read(server.source(pace()), saved(whole[stop].offset), ROWS - len(before))
+        assert sorted(before + numbers(rest)) == list(range(ROWS))
+
+
+@every_broker
+def test_what_comes_later_is_read_too(begin: Begin, kind: type) -> None:
+    server = begin(kind, 20)
+    source = server.source(pace())
+    reading = source.read()
+    assert sorted(numbers([next(reading)])) == list(range(20))
+    server.produce(20, threading.Event(), 40)
+    assert sorted(numbers([next(reading)])) == list(range(20, 40))
+    source.close()
+
+
+@every_broker
+def test_a_batch_is_what_there_was_when_it_had_lingered(begin: Begin, kind: type) -> None:
+    server = begin(kind, 30)
+    source = server.source(pace(linger=0.2))
+    assert [len(batch) for batch in read(source, count=30)] == [20, 10]
+    patient = server.source(pace(linger=float("inf"), patience=1.0))
+    assert [len(batch) for batch in patient.read()] == [20, 10]
+    patient.close()
+
+
+@every_broker
+def test_a_new_reader_may_begin_with_what_is_new(begin: Begin, kind: type) -> None:
+    server = begin(kind, 20)
+    source = server.source(pace(), start="new")
+    ahead = ReadAhead(source)
+    found: list[Batch] = []
+    thread = threading.Thread(target=lambda: found.append(next(ahead.read())))
+    thread.start()
+    sleep(1.0)
+    server.produce(20, threading.Event(), 40)
+    thread.join(5)
+    assert sorted(numbers(found)) == list(range(20, 40))
+    ahead.close()
+
+
+@every_broker
+def test_messages_waiting_are_counted(begin: Begin, kind: type) -> None:
+    server = begin(kind)
+    source = server.source(pace())
+    reading = source.read()
+    for _ in range(3):
+        next(reading)
+    assert source.behind() == ROWS - 60 or kind is KafkaMock
+    for _ in range(ROWS // 20 - 3):
+        next(reading)
+    assert source.behind() == 0
+    source.close()
+
+
+@every_broker
+@pytest.mark.parametrize("away", [False, True])
+def test_closing_takes_less_than_five_seconds(begin: Begin, kind: type, away: bool) -> None:
+    server = begin(kind)
+    ahead = ReadAhead(server.source(pace(patience=None)))
+    reading = ahead.read()
+    batch = [next(reading) for _ in range(ROWS // 20)][-1]
+    if away:
+        server.kill()
+        sleep(0.5)
+        ahead.acknowledge(batch.offset)
+    started = monotonic()
+    ahead.close()
+    assert monotonic() - started < 5
+    assert ahead._thread is not None
+    assert not ahead._thread.is_alive()
+    ahead.close()
+    if away:
+        server.start()
+
+
+@every_broker
+def test_a_stream_that_was_lost_is_said(begin: Begin, kind: type) -> None:
+    server = begin(kind, 20)
+    ahead: Any = {Redis: "1000-0", Nats: 1000, KafkaMock: {"ours": {"0": 1000}, "others": {}}}
+    with pytest.raises(SourceError, match=r"was read up to 1000.* before: it was lost or replaced"):
+        read(server.source(pace()), ahead[kind])
+
+
+@every_broker
+def test_a_broker_that_stays_away_is_given_up(begin: Begin, kind: type) -> None:
+    server = begin(kind, 20)
+    source = server.source(pace(outage=0.5))
+    reading = source.read()
+    next(reading)
+    server.kill()
+    with pytest.raises(SourceError, match="cannot be reached"):
+        next(reading)
+    source.close()
+    server.start()
+
+
+def forget(server: Server) -> None:
+    """Take the reader's group or consumer away behind its back."""
+    if isinstance(server, Redis):
+        with redis_client(server) as client:
+            client.xgroup_destroy(TOPIC, GROUP)
+    else:
+        ask_nats(server, lambda jetstream: jetstream.delete_consumer(TOPIC, GROUP))
+
+
+@pytest.mark.parametrize("kind", [Redis, Nats])
+def test_a_group_that_is_taken_away_is_made_again(begin: Begin, kind: type) -> None:
+    server = begin(kind, 40)
+    source = server.source(pace(patience=20.0))
+    reading = source.read()
+    found = [next(reading), next(reading)]
+    forget(server)
+    server.produce(40, threading.Event(), 80)
+    found += [next(reading), next(reading)]
+    assert numbers(found) == list(range(80))
+    source.close()
+
+
+# Nobody there, and no secrets told
+
+
+SECRET = "hunter2-and-more"  # noqa: S105
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda port: RedisStream(f"redis://ann:{SECRET}@127.0.0.1:{port}/0", TOPIC, GROUP),
+        lambda port: NatsStream(f"nats://ann:{SECRET}@127.0.0.1:{port}", TOPIC, GROUP),
+        lambda port: KafkaTopic(
+            f"127.0.0.1:{port}", TOPIC, GROUP, settings={"sasl.password": SECRET}
+        ),
+    ],
+    ids=["Redis", "NATS", "Kafka"],
+)
+def test_a_broker_that_is_not_there_is_said_at_once(
+    build: Callable[[int], Source], caplog: pytest.LogCaptureFixture
+) -> None:
+    source = build(free_port())
+    with pytest.raises(SourceError, match="cannot be reached") as caught:
+        next(source.read())
+    source.close()
+    assert SECRET not in f"{caught.value} {caught.value.__cause__} {source!r} {caplog.text}"
+
+
+def test_a_wrong_password_is_said_without_it(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = begin(Redis, 1)
+    source = RedisStream(server.url.replace("://", f"://ann:{SECRET}@"), TOPIC, GROUP)
+    with pytest.raises(SourceError, match="cannot be read: invalid username-password") as caught:
+        next(source.read())
+    source.close()
+    assert SECRET not in f"{caught.value} {source!r} {caplog.text}"
+
+
+# Redis
+
+
+def redis_client(server: Server) -> Any:
+    import redis
+
+    assert isinstance(server, Redis)
+    return redis.Redis(port=server.port)
+
+
+def test_redis_acknowledges_up_to_the_offset(begin: Begin) -> None:
+    server = begin(Redis)
+    source = server.source(pace())
+    batches = read(source)
+    with redis_client(server) as client:
+        assert client.xpending(TOPIC, GROUP)["pending"] == ROWS
+        source.acknowledge(batches[3].offset)
+        assert client.xpending(TOPIC, GROUP)["pending"] == ROWS - 80
+        server.kill()
+        source.acknowledge(batches[5].offset)  # noted, not raised
+        server.start()
+        source.acknowledge(batches[5].offset)
+        assert client.xpending(TOPIC, GROUP)["pending"] == ROWS - 120
+    source.close()
+
+
+def test_redis_consumers_share_and_each_goes_on_with_its_own(begin: Begin) -> None:
+    server = begin(Redis)
+
+    def reader(name: str) -> Any:
+        return server.source(pace(), consumer=name)
+
+    ann, bob = reader("ann"), reader("bob")
+    with redis_client(server) as client:
+        client.xgroup_create(TOPIC, GROUP, "0")
+        for name in ("ann", "bob"):
+            client.xgroup_createconsumer(TOPIC, GROUP, name)
+    from_ann, from_bob = ann.read(), bob.read()
+    hers = [next(from_ann) for _ in range(4)]
+    his = [next(from_bob) for _ in range(3)]
+    ann.close()  # her state holds two batches
+    assert not set(numbers(hers)) & set(numbers(his))
+    ann = reader("ann")
+    again = ann.read(hers[1].offset)
+    assert numbers([next(again), next(again)]) == numbers(hers[2:])
+    rest = [next(again) for _ in range(3)]
+    assert sorted(numbers(hers + his + rest)) == list(range(ROWS))
+    ann.acknowledge(rest[-1].offset)
+    with redis_client(server) as client:
+        left = client.xpending(TOPIC, GROUP)["consumers"]
+        assert left == [{"name": b"bob", "pending": 60}]
+    ann.close()
+    bob.close()
+
+
+def test_redis_goes_by_ids_where_the_group_forgot(begin: Begin) -> None:
+    server = begin(Redis)
+    whole = read(server.source(pace()))
+    with redis_client(server) as client:
+        client.xgroup_destroy(TOPIC, GROUP)
+    rest = read(server.source(pace()), whole[4].offset, ROWS - 100)
+    assert numbers(rest) == list(range(100, ROWS))
+    with redis_client(server) as client:
+        client.xgroup_setid(TOPIC, GROUP, "0")
+    rest = read(server.source(pace()), whole[4].offset, ROWS - 100)
+    assert numbers(rest) == list(range(100, ROWS))
+
+
+def test_redis_replies_lost_on_the_way_are_asked_for_again(begin: Begin) -> None:
+    import redis
+
+    server = begin(Redis)
+    source = server.source(pace())
+    assert isinstance(source, RedisStream)
+    ask, turns = source._client.xreadgroup, iter(range(100))
+
+    def lossy(*arguments: Any) -> Any:
+        reply = ask(*arguments)
+        if next(turns) in (2, 3, 6):
+            raise redis.ConnectionError("cut off after it was sent")
+        return reply
+
+    source._client.xreadgroup = lossy
+    assert numbers(read(source)) == list(range(ROWS))
+    retry = source._client.connection_pool.connection_kwargs["retry"]
+    assert retry._retries == 0  # by itself the client would pass over what was lost
+
+
+def test_redis_entries_are_mappings_without_a_payload(begin: Begin) -> None:
+    server = begin(Redis, 0)
+    assert isinstance(server, Redis)
+    with redis_client(server) as client:
+        client.xadd(TOPIC, {"a": 1, "picture": b"\xff\xd8"})
+        client.xadd(TOPIC, {"data": "{"})
+        client.xadd(TOPIC, {"other": "1"})
+    plain = RedisStream(server.url, TOPIC, GROUP, pace=pace(patience=0.2))
+    (batch,) = plain.read()
+    plain.close()
+    assert batch.records[0] == {"a": "1", "picture": b"\xff\xd8"}
+    payload = server.source(pace(patience=0.2))
+    (batch,) = payload.read()
+    payload.close()
+    assert [isinstance(record, Unreadable) for record in batch.records] == [True] * 3
+
+
+def test_redis_says_what_was_trimmed_unread(begin: Begin) -> None:
+    server = begin(Redis)
+    whole = read(server.source(pace()), count=40)
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=50, approximate=False)
+    with pytest.warns(
+        Missed, match="has removed messages before they were read: 110 entries after"
+    ):
+        rest = read(server.source(pace()), whole[-1].offset, 50)
+    assert numbers(rest) == list(range(ROWS - 50, ROWS))
+
+
+def test_redis_says_what_was_deleted_unread(begin: Begin) -> None:
+    server = begin(Redis)
+    whole = read(server.source(pace()), count=40)
+    with redis_client(server) as client:
+        client.xdel(TOPIC, "50-0", "60-0")
+    with pytest.warns(Missed, match="entries between 40-0 and 60-0"):
+        rest = read(server.source(pace()), whole[-1].offset, 158)
+    assert len(numbers(rest)) == 158
+
+
+def test_redis_passes_over_deleted_entries_that_are_pending(begin: Begin) -> None:
+    server = begin(Redis, 40)
+    reader = server.source(pace(patience=0.3))
+    with redis_client(server) as client:
+        client.xgroup_create(TOPIC, GROUP, "0")
+        client.xgroup_createconsumer(TOPIC, GROUP, "another")
+        client.xreadgroup(GROUP, "tamis", {TOPIC: ">"}, 30)
+        client.xdel(TOPIC, *[f"{number + 1}-0" for number in range(25)])
+    assert numbers(list(reader.read())) == list(range(25, 40))
+    reader.close()
+
+
+# NATS
+
+
+def ask_nats(server: Server, question: Callable[[Any], Awaitable[Any]]) -> Any:
+    import nats
+
+    async def run() -> Any:
+        assert isinstance(server, Nats)
+        client = await nats.connect(server.url)
+        try:
+            return await question(client.jetstream())
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def make_again(server: Server, **settings: Any) -> None:
+    """Make the stream anew, of another kind."""
+
+    async def make(jetstream: Any) -> None:
+        await jetstream.delete_stream(TOPIC)
+        await jetstream.add_stream(name=TOPIC, subjects=[TOPIC, f"{TOPIC}.*"], **settings)
+
+    ask_nats(server, make)
+
+
+def test_nats_acknowledges_up_to_the_offset(begin: Begin) -> None:
+    server = begin(Nats)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading) for _ in range(5)]
+    source.acknowledge(batches[2].offset)
+    about = ask_nats(server, lambda jetstream: jetstream.consumer_info(TOPIC, GROUP))
+    assert about.ack_floor.stream_seq == 60
+    assert about.num_ack_pending == 40
+    source.close()
+
+
+def test_nats_work_queues_go_on_with_what_was_not_acknowledged(begin: Begin) -> None:
+    server = begin(Nats, 0)
+    make_again(server, retention="workqueue")
+    server.produce(0, threading.Event(), ROWS)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading) for _ in range(6)]
+    source.acknowledge(batches[2].offset)
+    source.close()
+    rest = server.source(pace())
+    found = [batch for _, batch in zip(range(6), rest.read(batches[3].offset), strict=False)]
+    assert numbers(found) == list(range(80, ROWS))
+    rest.acknowledge(found[-1].offset)  # with it what came before, and was passed over
+    until = monotonic() + 60
+    while ask_nats(server, lambda jetstream: jetstream.stream_info(TOPIC)).state.messages:
+        assert monotonic() < until
+        sleep(0.05)
+    rest.close()
+
+
+def test_nats_streams_kept_by_interest_are_refused(begin: Begin) -> None:
+    server = begin(Nats, 0)
+    make_again(server, retention="interest")
+    source = server.source(pace())
+    with pytest.raises(SourceError, match="keeps messages by interest"):
+        next(source.read())
+    source.close()
+
+
+def test_nats_streams_that_are_not_there_are_said(begin: Begin) -> None:
+    server = begin(Nats, 0)
+    assert isinstance(server, Nats)
+    source = NatsStream(server.url, "nothing", GROUP)
+    with pytest.raises(SourceError, match=r"cannot be read: nats.*stream not found"):
+        next(source.read())
+    source.close()
+
+
+def test_nats_subjects_leave_gaps_that_are_no_loss(begin: Begin) -> None:
+    server = begin(Nats, 0)
+    make_again(server)
+
+    async def publish(jetstream: Any) -> None:
+        for number in range(40):
+            subject = f"{TOPIC}.{'odd' if number % 2 else 'even'}"
+            await jetstream.publish(subject, json.dumps({"id": number}).encode())
+
+    ask_nats(server, publish)
+    source = server.source(pace(), subject=f"{TOPIC}.odd")
+    assert numbers(read(source, count=20)) == list(range(1, 40, 2))
+
+
+def test_nats_messages_lost_on_the_way_are_asked_for_again(begin: Begin) -> None:
+    server = begin(Nats)
+    source = server.source(pace())
+    assert isinstance(source, NatsStream)
+    fetch, turns = source._fetch, iter(range(100))
+
+    async def lossy(count: int, seconds: float) -> list[Any]:
+        found = await fetch(count, seconds)
+        return found[5:] if next(turns) in (2, 3, 6) else found
+
+    source._fetch = lossy  # type: ignore[method-assign]
+    assert numbers(read(source)) == list(range(ROWS))
+
+
+def test_nats_says_what_was_removed_unread(begin: Begin) -> None:
+    server = begin(Nats)
+    whole = read(server.source(pace()), count=40)
+    ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
+    with pytest.warns(Missed, match="numbers 41 to 100"):
+        rest = read(server.source(pace()), whole[-1].offset, 100)
+    assert numbers(rest) == list(range(100, ROWS))
+
+
+# Kafka's mock
+
+
+def committed(server: Server, partitions: int = 3) -> list[int]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    assert isinstance(server, KafkaMock)
+    client = Consumer({"bootstrap.servers": server.servers, "group.id": GROUP})
+    asked = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+    found = [part.offset for part in client.committed(asked, timeout=5)]
+    client.close()
+    return found
+
+
+def test_kafka_commits_up_to_the_offset(begin: Begin) -> None:
+    server = begin(KafkaMock)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading) for _ in range(5)]
+    source.acknowledge(batches[2].offset)
+    source.close()
+    ours = batches[2].offset["ours"]
+    assert committed(server) == [ours[str(partition)] for partition in range(3)]
+
+
+def test_kafka_members_share_the_partitions(begin: Begin) -> None:
+    """Each is checkpointed at every batch, so what moves between them moves whole."""
+    server = begin(KafkaMock, 100)
+    seen: list[int] = []
+
+    def consume(ahead: ReadAhead, most: float) -> None:
+        until = monotonic() + most
+        for batch in ahead.read():
+            seen.extend(record["id"] for record in batch.records)
+            ahead.acknowledge(batch.offset)
+            if monotonic() > until:
+                break
+        ahead.close()
+
+    first, second = (ReadAhead(server.source(pace(rows=1, patience=4.0)), 1) for _ in range(2))
+    stop = threading.Event()
+    producing = threading.Thread(target=lambda: server.produce(100, stop, 3_000))
+    threads = [threading.Thread(target=consume, args=(first, 60.0))]
+    threads.append(threading.Thread(target=consume, args=(second, 4.0)))
+    threads[0].start()
+    sleep(0.5)
+    producing.start()
+    threads[1].start()
+    producing.join()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == set(range(3_000))
+    assert len(seen) < 3_000 + 30  # what was in hand when a partition moved, at each of the moves
+
+
+def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> None:
+    from confluent_kafka import Producer
+
+    server = begin(KafkaMock, 0)
+    assert isinstance(server, KafkaMock)
+    producer = Producer({"bootstrap.servers": server.servers})
+    producer.produce(TOPIC, None, key="gone", partition=0)
+    producer.produce(TOPIC, b"{", partition=0)
+    producer.produce(TOPIC, b'{"id": 1}', partition=0)
+    producer.flush(5)
+    source = server.source(pace(patience=1.0))
+    (batch,) = read(source, count=3)
+    assert [type(record) for record in batch.records] == [Unreadable, Unreadable, dict]
+
+
+def test_kafka_settings_that_do_not_fit_are_said() -> None:
+    source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"no.such": SECRET})
+    with pytest.raises(SourceError, match=r"settings that do not fit.*no\.such"):
+        next(source.read())
+    source.close()

@@ -1,0 +1,296 @@
+"""A feed: samples for a trainer, offsets that go with them, and what becomes of bad records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchmarks import fuzz_records
+from benchmarks.faults_sources import fuzz
+from tamis import Naive, Samples, Sliding, Trainer
+from tamis.sources import (
+    BadRecord,
+    Batch,
+    Columns,
+    DeadLetters,
+    Feed,
+    Files,
+    ReadAhead,
+    TooManyBad,
+    Unreadable,
+)
+
+COLUMNS = Columns(["a", "b"], label="kind", classes=["ant", "bee"])
+
+
+class Given:
+    """Records that a test has at hand."""
+
+    def __init__(self, records: Sequence[Any], rows: int = 10, age: float = 0) -> None:
+        self.records = list(records)
+        self.rows = rows
+        self.age = age
+        self.acknowledged: list[Any] = []
+        self.closed = False
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        for first in range(offset or 0, len(self.records), self.rows):
+            part = self.records[first : first + self.rows]
+            places = list(range(first, first + len(part)))
+            yield Batch(part, places, first + len(part), time() - self.age)
+
+    def acknowledge(self, offset: Any) -> None:
+        self.acknowledged.append(offset)
+
+    def behind(self) -> int | None:
+        return 3
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def make(count: int, first: int = 0) -> list[Any]:
+    return [
+        {"a": n, "b": 1, "kind": "bee" if n % 2 else "ant"} for n in range(first, first + count)
+    ]
+
+
+def together(feed: Feed) -> Samples:
+    chunks = [samples.columns().values() for samples in feed]
+    return Samples(*(torch.cat(column) for column in zip(*chunks, strict=True)))
+
+
+# Samples
+
+
+def test_samples_are_what_the_columns_say() -> None:
+    samples = together(Feed(Given(make(25)), COLUMNS))
+    assert samples.inputs.tolist() == [[n, 1] for n in range(25)]
+    assert samples.labels.tolist() == [n % 2 for n in range(25)]
+    assert samples.ids.tolist() == list(range(25))
+    assert not samples.uses.any()
+    assert (samples.inputs.dtype, samples.labels.dtype) == (torch.float32, torch.int64)
+
+
+@pytest.mark.parametrize(
+    "to_row",
+    [
+        lambda n: (torch.tensor([float(n)]), 1),
+        lambda n: (np.array([n], np.float32), np.int64(1), n),
+        lambda n: [[float(n)], torch.tensor(1)],
+    ],
+    ids=["tensor", "array", "list"],
+)
+def test_a_function_of_ones_own(to_row: Any) -> None:
+    samples = together(Feed(Given(range(25)), to_row))
+    assert samples.inputs[:, 0].tolist() == list(range(25))
+    assert samples.ids.tolist() == list(range(25))
+
+
+def test_a_trainer_takes_a_feed_as_its_stream() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    trainer = Trainer(model, optimizer, Naive(), Sliding(50), k=4)
+    slots = list(trainer.run(Feed(Given(make(100)), COLUMNS)))
+    assert [slot.seen for slot in slots] == list(range(10, 101, 10))
+    assert all(slot.skipped == 0 for slot in slots)
+
+
+# Offsets
+
+
+def test_the_offset_is_that_of_the_samples_in_hand() -> None:
+    source = Given(make(30))
+    ahead = ReadAhead(source, most=30)
+    feed = Feed(ahead, COLUMNS)
+    for turn, _ in enumerate(feed, 1):
+        assert feed.offset["source"] == 10 * turn
+        feed.acknowledge()
+    assert source.acknowledged == [10, 20, 30]
+    feed.close()
+    assert source.closed
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_new_feed_goes_on_with_rows_and_ids(stop: int) -> None:
+    records = make(20) + [None, None] + make(30, 22)
+    whole = together(Feed(Given(records), COLUMNS))
+    first = Feed(Given(records), COLUMNS)
+    for _, _ in zip(range(stop), first, strict=False):
+        offset = json.loads(json.dumps(first.offset))
+    rest = Feed(Given(records), COLUMNS, offset=offset)
+    samples = together(rest)
+    for name, column in samples.columns().items():
+        assert torch.equal(column, getattr(whole, name)[-len(samples) :])
+    assert rest.figures().seen == 52
+    assert rest.figures().bad == 2
+
+
+def test_iterating_again_goes_on() -> None:
+    feed = Feed(Given(make(30)), COLUMNS)
+    next(iter(feed))
+    assert together(feed).ids.tolist() == list(range(10, 30))
+
+
+def test_the_shape_is_remembered_across_runs() -> None:
+    first = Feed(Given(make(10)), COLUMNS)
+    list(first)
+    odd = [{"a": [1, 2, 3], "b": 1, "kind": "ant"}] + make(9)
+    second = Feed(Given([*make(10), *odd]), COLUMNS, offset=first.offset)
+    assert len(together(second)) == 9
+    assert second.reasons == {"inputs of another shape": 1}
+
+
+def test_nothing_is_acknowledged_before_anything_was_read() -> None:
+    source = Given([])
+    Feed(source, COLUMNS).acknowledge()
+    assert not source.acknowledged
+
+
+# Bad records
+
+
+BAD: list[tuple[Any, str]] = [
+    ({"a": 1, "kind": "ant"}, "column missing"),
+    ({"a": "x", "b": 1, "kind": "ant"}, "inputs are no numbers"),
+    ({"a": None, "b": 1, "kind": "ant"}, "inputs not finite"),
+    ({"a": 1e300, "b": 1, "kind": "ant"}, "inputs not finite"),
+    ({"a": "inf", "b": 1, "kind": "ant"}, "inputs not finite"),
+    ({"a": [1, 2], "b": 1, "kind": "ant"}, "inputs of another shape"),
+    ({"a": 1, "b": 1, "kind": "cow"}, "label is no class"),
+    (Unreadable(b"{", "not decoded", "why"), "not decoded"),
+]
+
+
+def test_bad_records_are_counted_by_reason_and_kept(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "dead.jsonl")
+    records = make(10) + [record for record, _ in BAD] + make(10)
+    feed = Feed(Given(records), COLUMNS, dead_letters=letters)
+    samples = together(feed)
+    feed.close()
+    assert len(samples) == 20
+    assert samples.ids.tolist() == [*range(10), *range(10 + len(BAD), 20 + len(BAD))]
+    lines = [json.loads(line) for line in letters.path.read_text().splitlines()]
+    assert [line["offset"] for line in lines] == list(range(10, 10 + len(BAD)))
+    for line, (_, reason) in zip(lines, BAD, strict=True):
+        assert line["reason"].startswith(reason)
+    assert feed.reasons.total() == len(BAD)
+    assert lines[-1]["record"] == "b'{'"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        (1.0, 0),
+        ([], 0),
+        (["x"], 0),
+        ([1.0], 0.5),
+        ([1.0], -1),
+        ([1.0], "ant"),
+        ([1.0], None),
+        ([1.0], float("nan")),
+        ([1.0], 0, 2**63),
+        ([1.0], 0, -1),
+        ([1.0],),
+        None,
+        7,
+        (np.array([1], ">f4"), 0),
+        (np.array([1j]), 0),
+        (np.array(["2020-01-01"], "M8[D]"), 0),
+        (torch.tensor([1.0], dtype=torch.bfloat16), 0),
+    ],
+    ids=str,
+)
+def test_what_a_function_makes_is_checked(made: Any) -> None:
+    feed = Feed(Given(range(10)), lambda n: made if n == 5 else ([float(n)], 0))
+    assert len(together(feed)) == 9
+    assert feed.figures().bad == 1
+
+
+def test_a_function_that_fails_is_said_with_its_own_words() -> None:
+    def fail(record: Any) -> Any:
+        raise ZeroDivisionError("a slip in the program")
+
+    with pytest.raises(TooManyBad, match=r"10 of the last 10 .*ZeroDivisionError: a slip"):
+        list(Feed(Given(range(10)), fail))
+
+
+def test_too_many_bad_stop_between_samples_with_an_offset_to_save() -> None:
+    records = make(100) + [None if n % 3 else make(1)[0] for n in range(200)]
+    feed = Feed(Given(records), COLUMNS, judged=60)
+    taken = 0
+    with pytest.raises(TooManyBad, match="of the last 60 records were bad"):  # noqa: PT012
+        for samples in feed:
+            taken += len(samples)
+    figures = feed.figures()
+    assert (figures.good, figures.seen) == (taken, feed.offset["source"])
+    assert 100 < figures.seen < 160
+
+    feed = Feed(Given(records), COLUMNS, offset=feed.offset, judged=60, most_bad=0.9)
+    assert taken + len(together(feed)) == 100 + 67
+
+
+def test_a_stream_that_is_cut_off_is_not_judged() -> None:
+    feed = Feed(Given([None] * 50), COLUMNS)
+    original = feed.source.read
+    feed.source.read = lambda offset: (feed.close() or batch for batch in original(offset))  # type: ignore[method-assign, func-returns-value]
+    assert list(feed) == []
+
+
+def test_figures(tmp_path: Path) -> None:
+    source = ReadAhead(Given(make(30), age=2.0), most=10)
+    feed = Feed(source, COLUMNS)
+    assert feed.figures().late is None
+    next(iter(feed))
+    figures = feed.figures()
+    assert (figures.seen, figures.good, figures.bad, figures.dropped) == (10, 10, 0, 0)
+    assert figures.behind == figures.queued + 3
+    assert 2 <= (figures.late or 0) < 3
+    feed.close()
+
+
+def test_a_bad_record_may_be_said_by_the_function() -> None:
+    def judge(record: Any) -> Any:
+        raise BadRecord("too old", str(record))
+
+    feed = Feed(Given(range(10)), judge, most_bad=1.0)
+    assert list(feed) == []
+    assert feed.reasons == {"too old": 10}
+
+
+# Fuzz; benchmarks/faults_sources.py does ten times as many
+
+
+def test_fuzzed_records_are_good_or_bad_and_never_more(tmp_path: Path) -> None:
+    count = 10_000
+    feed = fuzz(tmp_path, count)
+    figures = feed.figures()
+    assert figures.seen == count
+    assert figures.good + feed.reasons.total() == count
+    assert figures.good > count // 5
+    assert len(feed.reasons) > 5
+    assert sum(file.stat().st_size for file in tmp_path.glob("dead*")) < 4_000_000
+
+
+def test_fuzzed_tables_are_read_to_their_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    lines = [line.replace(b'": ', b",") for line in fuzz_records.records(10_000, seed=1)]
+    path.write_bytes(b"a,b,kind\n" + b"\n".join(lines) + b"\n1,2,bee\n")
+    feed = Feed(Files(path, rows=500), COLUMNS, most_bad=1.0)
+    good = sum(len(samples) for samples in feed)
+    figures = feed.figures()
+    assert feed.offset["source"]["rows.csv"][0] == path.stat().st_size
+    assert (good, figures.seen - figures.bad) == (figures.good, figures.good)
+    assert good >= 1
+    whole = list(Files(path, rows=500).read())
+    for stop in (0, len(whole) // 2):
+        rest = list(Files(path, rows=500).read(whole[stop].offset))
+        assert [batch.records for batch in rest] == [batch.records for batch in whole[stop + 1 :]]
