@@ -113,7 +113,7 @@ class Place:
 
     `held` rows arrive in the first slot, and a quarter of all rows at the least stays out; or all
     rows arrive, where it is None: over all slots if `once`. `decay` is that of the averaged
-    weights. On a GPU, if there is one and `gpu` asks for it, passes run in bfloat16 and as CUDA
+    weights. On a GPU, if there is one and `gpu` asks for it, passes run in `precision` and as CUDA
     graphs, which nothing can count.
     """
 
@@ -128,6 +128,7 @@ class Place:
     decay: float = 0.99
     augment: Augment | None = None
     gpu: bool = False
+    precision: torch.dtype | None = None
 
     @property
     def device(self) -> str:
@@ -145,7 +146,7 @@ PLACES = {
     "mnist-mixup": Place(mnist, slots=5000, augment=Mixup(1.0)),
     "cifar10-resnet": Place(
         cifar10, slots=8000, held=None, k=64, model=resnet18, rate=0.05, decay=0.995,
-        augment=ShiftAndFlip(), gpu=True,
+        augment=ShiftAndFlip(), gpu=True, precision=torch.bfloat16,
     ),
 }  # fmt: skip
 
@@ -232,7 +233,7 @@ class Scene:
             "ema": place.decay,
             "augment": place.augment,
             "device": place.device,
-            "precision": torch.bfloat16 if place.device == "cuda" else None,
+            "precision": place.precision if place.device == "cuda" else None,
             "graphed": place.device == "cuda",
         }
         return Trainer(

@@ -95,11 +95,13 @@ class Settings:
         """Set the place where all methods compete on a data set."""
         grey = Place(
             DATA[data], self.slots, None, k=self.k, warm_up=self.warm_up, model=self.model,
-            rate=self.rate, decay=self.decay,
+            rate=self.rate, decay=self.decay, gpu=True,
         )  # fmt: skip
         if data != "cifar10":
             return grey
-        return replace(grey, model=self.colour_model, augment=self.augment, gpu=True)
+        return replace(
+            grey, model=self.colour_model, augment=self.augment, precision=torch.bfloat16
+        )
 
     def named(self, experiment: str) -> str:
         """Name an experiment so that nobody takes the quick one for the whole."""

@@ -39,10 +39,10 @@ def test_cifar10_is_the_boards_place_but_for_its_slots() -> None:
     assert Settings().place("cifar10") == replace(PLACES["cifar10-resnet"], slots=10_000)
 
 
-def test_mnist_differs_in_model_and_augmentation_alone() -> None:
+def test_mnist_differs_in_model_augmentation_and_precision_alone() -> None:
     grey, colour = Settings().place("mnist"), Settings().place("cifar10")
-    assert (grey.model, grey.augment, grey.gpu) == (mlp, None, False)
-    same = {"load": None, "model": mlp, "augment": None, "gpu": False}
+    assert (grey.model, grey.augment, grey.precision) == (mlp, None, None)
+    same = {"load": None, "model": mlp, "augment": None, "precision": None}
     assert replace(grey, **same) == replace(colour, **same)
 
 
