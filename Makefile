@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format bench bench-gpu results clean
+.PHONY: demo test check lint format bench bench-gpu results faults advisories clean
 
 demo: $(VENV)/.ok  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -32,6 +32,15 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 	$(BIN)/python -m benchmarks.gpu
 	$(BIN)/python -m benchmarks.page
+
+faults: $(VENV)/.ok  ## the matrix of faults, one line a row, half an hour, into docs/reliability.md
+	$(BIN)/python -m tests.faults.matrix
+	$(BIN)/python -m benchmarks.faults_sources
+	$(BIN)/python -m tests.faults.matrix --page
+
+advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online database
+	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
 
 results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
 	$(BIN)/tamis reproduce page --out docs/paper --page docs/results.md

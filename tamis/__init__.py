@@ -2,6 +2,7 @@
 
 from tamis.admm import ADMM
 from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
+from tamis.checkpoint import Checkpoints
 from tamis.data import Picks, Samples, Search, Slot
 from tamis.drift import Alarm
 from tamis.local import Average, LocalModel, Window
@@ -23,6 +24,7 @@ __all__ = [
     "BadInput",
     "BalancedReservoir",
     "Buffer",
+    "Checkpoints",
     "CollapseWarning",
     "Diverged",
     "Growing",

@@ -22,11 +22,11 @@ from tamis.data import Picks, Samples, Slot
 
 FADES_OVER = 500
 """Rows over which half of what is known about predictions fades."""
-NO_LEAD = 2.0
+NO_LEAD = 1.0
 """Deviations below which predictions are no better than naming the commonest label."""
-SURE_ROWS = 2000
-"""Rows after which a model should have found something, if there is something to be found: of
-digits with 8 in 10 labels wrong, 3 deviations and more."""
+SURE_ROWS = 4000
+"""Rows after which a model should have found something, if there is something to be found: from
+digits with 8 in 10 labels wrong it has a lead of 5 deviations and more by then."""
 NO_INFORMATION = (
     "the labels carry no information, or none that this model can find: it predicts those that "
     "arrive no better than by always naming the commonest"

@@ -12,9 +12,8 @@ from tamis.local import casting
 from tamis.losses import Criterion
 
 LONGEST = 1e6
-"""Length beyond which a step is no learning any more. As the weights are those of a model that
-learned so far, and few numbers of them are beyond 1000, they would be swept away; and steps that
-are no longer can be added up for ever without leaving what single precision can hold."""
+"""Length beyond which a step is no learning any more: it would sweep weights away, few of which
+are ever beyond 1000. Shorter ones can be added up for ever within single precision."""
 Kept = Sequence[tuple[Tensor, Tensor]]
 """Places, and what was in them."""
 

@@ -203,6 +203,8 @@ class Trainer:
         has `state` and `load`, or is a module of torch.
         """
         self._settle()
+        if give(self.buffer) is None:
+            raise TypeError(f"{describe(self.buffer)} has no `state` and `load`: it stays unsaved.")
         chance = {"trainer": self.generator.get_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
             chance["cuda"] = torch.cuda.get_rng_state(self.device)
@@ -231,7 +233,8 @@ class Trainer:
     def load(self, state: State) -> None:
         """Go on from a state: every slot from here on is what it would have been."""
         self.check(state)
-        state = state | {name: send_all(state[name], self.device) for name in ("buffer", "shares")}
+        here = ("average", "window", "buffer", "shares")
+        state = state | {name: send_all(state[name], self.device) for name in here}
         for name, part in self._parts().items():
             take(name, part, state[name])
         self.generator.set_state(state["chance"]["trainer"])

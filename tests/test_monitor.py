@@ -14,7 +14,8 @@ import torch
 
 from tamis import Accuracy, CollapseWarning, Monitor, Slot
 from tamis.data import Picks, Samples
-from tamis.monitor import purity_of
+from tamis.monitor import NO_INFORMATION, purity_of
+from tests.faults.disk import small_files
 
 FIGURES = {
     "loss": 0.5,
@@ -135,3 +136,86 @@ def test_a_rare_class_may_be_missing() -> None:
     rare = {"class_picks": torch.tensor([3, 3, 0]), "class_held": torch.tensor([150, 149, 1])}
     record_all(monitor, (healthy(number, **rare) for number in range(60)))
     assert monitor.warnings == []
+
+
+class TestLog:
+    """Lines are there whole or not at all."""
+
+    def test_a_full_disk_costs_lines_and_tears_none(self, tmp_path: Path) -> None:
+        file = tmp_path / "log.jsonl"
+        with Monitor(file) as monitor:
+            monitor.record(healthy(0))
+            with small_files(file.stat().st_size + 50):  # half of a line has room
+                monitor.record(healthy(1))
+                monitor.record(healthy(2))
+            monitor.record(healthy(3))
+        lines = [json.loads(line)["slot"] for line in file.read_text().splitlines()]
+        assert lines == [0, 3]
+        assert monitor.lost == 2
+
+    def test_a_folder_that_cannot_be_written_costs_lines_only(self, tmp_path: Path) -> None:
+        (tmp_path / "in the way").write_text("")
+        monitor = Monitor(tmp_path / "in the way" / "log.jsonl")
+        record_all(monitor, map(healthy, range(3)))
+        assert (monitor.slots, monitor.lost) == (3, 3)
+
+    def test_lines_written_since_a_checkpoint_are_taken_back(self, tmp_path: Path) -> None:
+        file = tmp_path / "log.jsonl"
+        with Monitor(file) as monitor:
+            record_all(monitor, map(healthy, range(3)))
+            state = monitor.state()
+            record_all(monitor, map(healthy, range(3, 5)))
+        with Monitor(file) as again:
+            again.load(state)
+            record_all(again, [healthy(3, loss=0.25)])
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [line["slot"] for line in lines] == [0, 1, 2, 3]
+        assert lines[-1]["loss"] == 0.25
+
+    def test_a_log_that_is_gone_begins_anew(self, tmp_path: Path) -> None:
+        file = tmp_path / "log.jsonl"
+        with Monitor(file) as monitor:
+            record_all(monitor, map(healthy, range(3)))
+            state = monitor.state()
+        file.write_text("")
+        with Monitor(file) as again:
+            again.load(state)
+            record_all(again, [healthy(3)])
+        assert json.loads(file.read_text())["slot"] == 3
+
+
+class TestInformation:
+    """Whether labels tell the model anything."""
+
+    def play(
+        self, agreement: float, slots: int = 250, held: tuple[int, ...] = (100,) * 3
+    ) -> Monitor:
+        monitor = Monitor(patience=5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for number in range(slots):
+                monitor.record(
+                    healthy(
+                        number,
+                        agreement=agreement,
+                        seen=20 * (number + 1),
+                        class_held=torch.tensor(held),
+                    )
+                )
+        return monitor
+
+    def test_labels_predicted_by_chance_only(self) -> None:
+        assert NO_INFORMATION in self.play(0.33).warnings
+        assert NO_INFORMATION in self.play(0.1).warnings
+        assert NO_INFORMATION not in self.play(0.45).warnings
+
+    def test_not_before_enough_have_come(self) -> None:
+        assert not self.play(0.33, slots=199).uninformative()
+        assert self.play(0.33, slots=200).uninformative()
+
+    def test_the_commonest_label_is_no_news(self) -> None:
+        assert self.play(0.8, held=(240, 30, 30)).uninformative()
+        assert not self.play(0.9, held=(240, 30, 30)).uninformative()
+
+    def test_it_is_told_once(self) -> None:
+        assert self.play(0.33, slots=300).warnings.count(NO_INFORMATION) == 1

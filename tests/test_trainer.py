@@ -28,6 +28,7 @@ from tamis import (
     Slot,
     Trainer,
 )
+from tamis.losses import cross_entropy
 from tamis.models import logistic, mlp
 from tamis.selectors import SELECTORS, Selector
 from tamis.streams import Constant, Symmetric
@@ -234,7 +235,12 @@ def test_a_stream_of_bad_rows_only_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [({"k": 0}, "k=0"), ({"window": None, "ema": None}, "window"), ({"ema": 1.5}, "decay")],
+    [
+        ({"k": 0}, "k=0"),
+        ({"window": None, "ema": None}, "window"),
+        ({"ema": 1.5}, "decay"),
+        ({"patience": 0}, "before all stops"),
+    ],
 )
 def test_wrong_settings_get_a_sentence(settings: dict, text: str) -> None:
     with pytest.raises(ValueError, match=text):
@@ -243,10 +249,48 @@ def test_wrong_settings_get_a_sentence(settings: dict, text: str) -> None:
 
 def test_a_run_away_loss_stops_before_it_spoils_the_model(blobs: Samples) -> None:
     model = make_model()
+    before = [weight.clone() for weight in model.parameters()]
     optimizer = torch.optim.SGD(model.parameters(), 1e38)
     trainer = Trainer(model, optimizer, Naive(), Growing(1000))
     with pytest.raises(Diverged, match="lower the learning rate"):
         list(trainer.run(stream_of(blobs)))
+    assert trainer.skipped_steps == 10
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+@pytest.mark.parametrize("patience", [1, 4])
+def test_patience_is_the_steps_skipped_in_a_row(blobs: Samples, patience: int) -> None:
+    wrong = {5, 9, 10, 11} | set(range(20, 60))
+
+    def criterion(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(logits, targets) * (torch.nan if trainer.slots in wrong else 1)
+
+    trainer = make_trainer(patience=patience, criterion=criterion)
+    with pytest.raises(Diverged, match=f"{patience} steps in a row"):
+        list(trainer.run(stream_of(blobs)))
+    assert trainer.slots == (5 if patience == 1 else 23)
+    assert trainer.skipped_steps == (1 if patience == 1 else 8)
+    assert not trainer.sound
+
+
+def test_a_batch_norm_does_not_remember_what_was_skipped(blobs: Samples) -> None:
+    model = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    trainer = make_trainer(model=model)
+    trainer.step(blobs)
+    before = {name: value.clone() for name, value in model[1].state_dict().items()}
+    with torch.no_grad():
+        model[0].weight.mul_(1e38)
+    assert trainer.step().loss is None
+    after = model[1].state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_buffer_that_cannot_be_saved_says_so() -> None:
+    class Mine(Growing):
+        state = None
+
+    with pytest.raises(TypeError, match="has no `state`"):
+        make_trainer(buffer=Mine(5)).state()
 
 
 def test_ogrs_trains_better_than_naive_where_rows_recur() -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from tamis.checkpoint.files import (
@@ -280,8 +278,11 @@ def is_generation(name: str) -> bool:
 
 def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
     """Read all tensors of a file whose header was looked at."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     try:
-        return load_tensors(file.read())
+        return load(file.read())
     except SafetensorError as error:
         raise Damaged(f"{TENSORS} cannot be read ({error})") from None
 

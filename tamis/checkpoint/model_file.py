@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import nn
 
 from tamis.checkpoint.files import write_atomically
@@ -14,12 +12,16 @@ from tamis.checkpoint.files import write_atomically
 
 def save_model(model: nn.Module, path: Path, about: dict[str, object]) -> None:
     """Write a model's tensors and, as JSON in the header, what a reader must know about it."""
+    from safetensors.torch import save
+
     tensors = {name: value.contiguous().cpu() for name, value in model.state_dict().items()}
     write_atomically(path, save(tensors, metadata={"tamis": json.dumps(about)}))
 
 
 def load_model(model: nn.Module, path: Path) -> dict[str, object]:
     """Fill a model of the same make from a file, and return what was written about it."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, framework="pt") as file:
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118

@@ -91,7 +91,7 @@ def send_all(tree: Any, device: torch.device) -> Any:
         return tree.to(device)
     if isinstance(tree, dict):
         return {key: send_all(value, device) for key, value in tree.items()}
-    return tree
+    return [send_all(value, device) for value in tree] if isinstance(tree, list) else tree
 
 
 def describe(part: object) -> str:

@@ -57,8 +57,10 @@ class Nursery:
         trace: TracebackType | None,
     ) -> None:
         assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(60)
+        self._process.stdout.close()
 
     def start(self, folder: Path, seed: int, point: str = "", nth: int = 1) -> Child:
         asked = {"folder": str(folder), "seed": seed, "point": point, "nth": nth}

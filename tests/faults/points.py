@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tamis import Average, Intake, Plausible, Trainer
 from tamis.buffers import BalancedReservoir
-from tamis.checkpoint import Checkpoints, files, generations, packing
+from tamis.checkpoint import Checkpoints, generations
 from tamis.step import Step
 
 
@@ -104,6 +104,3 @@ def half(path: Path, given: tuple[Any, ...]) -> None:
         content = b"".join(bytes(piece) for piece in given[1])
         path.write_bytes(content[: len(content) // 2])
     die()
-
-
-__all__ = ["LOAD", "POINTS", "SAVE", "SLOT", "arm", "files", "packing"]

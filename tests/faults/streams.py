@@ -111,7 +111,7 @@ NOISES: dict[str, tuple[Noise, float]] = {
 }
 
 
-def no_information(seeds: int, slots: int = 300) -> Row:
+def no_information(seeds: int, slots: int = 450) -> Row:
     """Tell labels that say nothing from those of which 8 in 10 are wrong."""
     told, calm = 0, 0
     for seed in range(seeds):

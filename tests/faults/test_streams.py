@@ -1,0 +1,49 @@
+"""Short form of the matrix: long streams, bursts of noise, labels that tell nothing."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tamis.cli import main
+from tamis.streams import Constant, Replay, digits
+from tamis.streams.noise import Redrawn
+from tests.faults.streams import many_rows, no_information, noise_burst
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see its memory")
+def test_memory_does_not_grow_with_the_stream() -> None:
+    row = many_rows(300_000)
+    assert float(row.figure.split()[0]) < 5, row  # in so few rows, a page more or less shows
+
+
+def test_a_burst_of_noise_passes() -> None:
+    row = noise_burst(1, slots=500)
+    assert row.met, row
+
+
+def test_labels_that_tell_nothing_are_told() -> None:
+    row = no_information(1)
+    assert row.met, row
+
+
+@pytest.mark.parametrize(("ratio", "told"), [(0.1, True), (0.3, False)])
+def test_train_tells_it(ratio: float, told: bool, tmp_path: Path, capsys) -> None:
+    data = digits()
+    stream = Replay(
+        data.inputs, data.labels, Redrawn(10), Constant(ratio), slots=4300, rows_per_slot=1
+    )
+    table = tmp_path / "digits.csv"
+    with table.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*range(64), "digit"])
+        for row in stream:
+            writer.writerow([*row.inputs.flatten().tolist(), row.labels.item()])
+    arguments = ["train", str(table), "--label", "digit", "--out", str(tmp_path / "run")]
+    assert main([*arguments, "--slots", "430", "--capacity", "1000"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("Warning: the labels carry no information" in printed) == told
