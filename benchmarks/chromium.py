@@ -74,10 +74,10 @@ class Chromium:
 
     def open(self, url: str, width: int = 1200, height: int = 900, scheme: str = "light") -> Tab:
         """Open a page, and return once it has loaded."""
-        target = self.call("Target.createTarget", url="about:blank", width=width, height=height)
-        session = self.call(
-            "Target.attachToTarget", targetId=target["targetId"], flatten=True
-        )["sessionId"]
+        target = self.call("Target.createTarget", url="about:blank")
+        session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)[
+            "sessionId"
+        ]
         tab = Tab(self, session, target["targetId"])
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
