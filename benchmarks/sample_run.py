@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,22 @@ import torch
 from torch import Tensor
 
 from tamis import Alarm, Growing, Monitor, Plausible, Replay, Samples, Trainer
-from tamis.folder import About, Tracking, leave_suspects, shower, write_about
+from tamis.folder import (
+    About,
+    Shown,
+    Tracking,
+    add_line,
+    leave_suspects,
+    shower,
+    write_about,
+    write_shown,
+)
 from tamis.models import mlp, start
 from tamis.streams import Steps, Symmetric, digits
 from tamis.suspects import find_suspects, write_suspects
 
+BAD = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{ 7*7 }}$x_1$"
+"""Text that would be markup, script, template or formula wherever it is not taken for text."""
 CLASSES = tuple(f"number {digit}" for digit in range(10))
 
 
@@ -63,3 +75,40 @@ def true_labels(slots: int = 900, seed: int = 0) -> tuple[Tensor, Tensor]:
     parts: list[Samples] = list(stream)
     clean = [part.clean for part in parts if part.clean is not None]
     return torch.cat([part.labels for part in parts]), torch.cat(clean)
+
+
+def make_hostile(folder: Path) -> Path:
+    """Make a run in which every text is an attack."""
+    write_about(
+        folder,
+        About(BAD, (BAD, "$\\frac{", "ok"), (2,), (BAD, "b"), 10, {BAD: BAD}, {BAD: BAD}, BAD),
+    )
+    (folder / "log.jsonl").write_text(
+        "".join(
+            json.dumps({"slot": slot, "purity": 0.5, "warnings": [BAD] * (slot == 3)}) + "\n"
+            for slot in range(10)
+        )
+    )
+    for slot in (4, 9):
+        shares = [[0.8, 0.1, 0.1]] * 3
+        add_line(
+            folder / "tracked.jsonl",
+            {"slot": slot, "value": 0.5, "low": 0.4, "high": 0.6, "by_class": [0.1, 0.2, None],
+             "confusion": shares},
+        )  # fmt: skip
+    add_line(folder / "alarms.jsonl", {"slot": 5, "kind": BAD, "before": 0.9, "after": 0.1})
+    write_shown(
+        folder,
+        [
+            Shown(BAD, BAD, "ok", 0.9, 1, 1, {"columns": {BAD: BAD, "b": 2}}),
+            Shown("text", "ok", BAD, 0.8, 2, 1, {"text": BAD}),
+            Shown("image", "ok", BAD, 0.7, 3, 1, {"image": '"><script>alert(3)</script>'}),
+            Shown("odd", "ok", "ok", 0.6, 4, 1, {"columns": [BAD], "text": 7}),
+        ],
+    )
+    add_line(
+        folder / "neighbours.jsonl",
+        {"id": BAD, "near": [{"id": BAD, "label": BAD, "likeness": 1, "show": {"text": BAD}}]},
+    )
+    add_line(folder / "decisions.jsonl", {"id": BAD, "decision": "keep", "author": BAD})
+    return folder

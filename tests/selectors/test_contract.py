@@ -24,7 +24,11 @@ from tamis.selectors import ELR, RHO, SELECTORS, Naive, Oracle, Selector
 
 NO_SIEVE = {Naive, ELR, RHO}  # they pick at random, mend the targets, or look for what is hard
 MAY_READ_CLEAN = {"monitor.py", "selectors/oracle.py", "streams/ledger.py"}
-MAY_SHOW_CLEAN = ("experiments/", "report/")  # they run simulations, and show how those went
+MAY_SHOW_CLEAN = (
+    "experiments/", "report/", "folder/tracked.py",  # they show how simulations went
+    "review/quality.py", "commands/suspects.py",  # they measure suspects against the truth
+    "review/corrections.py", "review/mending.py",  # a label that a person gave counts as right
+)  # fmt: skip
 
 
 def find_selectors() -> list[type[Selector]]:

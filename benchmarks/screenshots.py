@@ -1,0 +1,67 @@
+"""Pictures of every page for the docs: a run on digits, seen through a real browser.
+
+python -m benchmarks.screenshots --out docs/review
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+from pathlib import Path
+from time import sleep
+
+from benchmarks.chromium import Chromium, Tab
+from benchmarks.sample_run import make_run
+from tamis import OGRS
+from tamis.cli import main as tamis
+from tamis.report.desk import Desk
+from tamis.report.run_data import Run
+from tamis.report.watch import Server
+
+DRAWN = "document.body.dataset.ready && document.querySelector('#curves svg')"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/review"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place, Chromium() as browser:
+        plausible, ogrs = Path(place) / "digits-plausible", Path(place) / "digits-ogrs"
+        make_run(plausible)
+        make_run(ogrs, selector=OGRS())
+        compare = Path(place) / "compare.html"
+        tamis(["report", str(plausible)])
+        tamis(["compare", str(plausible), str(ogrs), "--out", str(compare)])
+        report = (plausible / "report.html").as_uri()
+        for name, url, width, scheme in (
+            ("report", report, 1200, "light"),
+            ("report-dark", report, 1200, "dark"),
+            ("report-phone", report, 390, "light"),
+            ("compare", compare.as_uri(), 1200, "light"),
+        ):
+            take(browser.open(url, width, 1500, scheme), options.out / f"{name}.png")
+        server = Server(Desk(Run(plausible), "ann"), "127.0.0.1", 0, None)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab = browser.open(server.url, 1200, 1150)
+        tab.wait(DRAWN)
+        for key in "rk":
+            tab.press(key)
+            sleep(1)
+        tab.wait("document.querySelectorAll('#near .card').length === 5")
+        take(tab, options.out / "review.png")
+        tab = browser.open(server.url, 390, 1500)
+        tab.wait(DRAWN)
+        take(tab, options.out / "review-phone.png")
+        server.shutdown()
+
+
+def take(tab: Tab, path: Path) -> None:
+    """Save a picture, and say where."""
+    tab.picture(path)
+    tab.close()
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What a person is shown of a row: a small picture, its columns, or its text."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+Sight = dict[str, Any]
+"""One of `image` (a PNG in base64), `columns` (names to values) and `text`."""
+Show = Callable[[Tensor], Sight]
+LONGEST_SIDE = 96
+"""Pixels of a thumbnail; larger pictures are thinned."""
+MOST_COLUMNS = 60
+MOST_TEXT = 2000
+COLOURS = (1, 3)
+
+
+def shower(input_shape: Sequence[int], columns: Sequence[str] = ()) -> Show:
+    """Choose how inputs of a shape are shown: as pictures if they can be, else as columns."""
+    if is_picture(input_shape):
+        return show_image
+    return lambda row: show_columns(row, columns)
+
+
+def is_picture(shape: Sequence[int]) -> bool:
+    """Say whether rows of this shape are pictures: height and width, with 1 or 3 colours or none.
+
+    >>> is_picture((28, 28)), is_picture((3, 32, 32)), is_picture((64,))
+    (True, True, False)
+    """
+    sides = tuple(shape[1:]) if len(shape) == 3 and shape[0] in COLOURS else tuple(shape)
+    return len(sides) == 2 and min(sides) >= 4
+
+
+def show_image(row: Tensor) -> Sight:
+    """Show a picture, small enough for a page."""
+    return {"image": base64.b64encode(encode_png(row)).decode()}
+
+
+def show_columns(row: Tensor, columns: Sequence[str] = ()) -> Sight:
+    """Show numbers by the names of their columns, or by their place."""
+    values = row.detach().cpu().flatten()[:MOST_COLUMNS].tolist()
+    names = list(columns) if len(columns) >= len(values) else [f"{at}" for at in range(len(values))]
+    named = zip(names, values, strict=False)
+    return {"columns": {name: float(f"{value:.5g}") for name, value in named}}
+
+
+def show_text(text: str) -> Sight:
+    """Show the beginning of a text."""
+    return {"text": text[:MOST_TEXT]}
+
+
+def encode_png(picture: Tensor) -> bytes:
+    """Encode a picture as PNG: (height, width) or (1 or 3, height, width), in [0, 1] or [0, 255].
+
+    Numbers beyond both are brought to the range. PNG is a few chunks around zlib, and to write
+    them takes no library.
+    """
+    pixels = to_bytes(picture.detach().cpu().float().numpy())
+    height, width, colours = pixels.shape
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
+    kind = 2 if colours == 3 else 0
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, content) for name, content in parts)
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    """Frame a part of a PNG."""
+    checksum = zlib.crc32(name + content)
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
+
+
+def to_bytes(numbers: np.ndarray) -> np.ndarray:
+    """Make (height, width, colours) bytes of a picture."""
+    if numbers.ndim == 2:
+        numbers = numbers[None]
+    numbers = np.nan_to_num(numbers.transpose(1, 2, 0), posinf=0, neginf=0)
+    step = -(-max(numbers.shape[:2]) // LONGEST_SIDE)
+    numbers = numbers[::step, ::step]
+    low, high = min(0.0, float(numbers.min())), float(numbers.max())
+    if low < 0:
+        numbers = (numbers - low) / max(high - low, 1e-9)
+    elif high > 1:
+        numbers = numbers / max(high, 255.0)
+    return (255 * numbers).round().astype(np.uint8)

@@ -1,0 +1,116 @@
+"""A run's folder kept up to date, and decisions taken in: three calls in a training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tamis.data import Samples, Slot
+from tamis.folder import FILES, About, Tracking, leave_suspects, shower, write_about
+from tamis.folder.about import End
+from tamis.folder.shown import Rows
+from tamis.review.corrections import Corrections
+from tamis.review.lookout import Lookout
+from tamis.suspects import Suspect
+from tamis.trainer import Trainer
+
+OF_ONE_RUN = (FILES.tracked, FILES.alarms, FILES.suspects, FILES.neighbours, FILES.table)
+"""Files that a run begun anew replaces. Decisions are the work of people, and stay."""
+
+
+class Keeper:
+    """Leaves all that the page of a run needs, and has the trainer learn from decisions.
+
+        keeper = Keeper(folder, trainer, About("clicks.csv", classes, shape))
+        keeper.begin()
+        for samples, names in rows:
+            samples, names = keeper.mend(samples, names)
+            slot = trainer.step(samples)
+            keeper.record(slot, samples, names)
+        keeper.end(suspects, rows)
+
+    It follows the decisions made in its own folder and, if given, those in another file,
+    `corrections`. What it must remember is in `state`, so that a checkpoint can hold it. The
+    trainer should have a tracker, best an `Alarm`; without one nothing is told of the clean ratio.
+    """
+
+    def __init__(
+        self, folder: Path, trainer: Trainer, about: About, corrections: Path | None = None
+    ) -> None:
+        self.folder = folder
+        self.trainer = trainer
+        self.about = about
+        self.show = shower(about.input_shape, about.columns)
+        self.own = Corrections(folder / FILES.decisions, about.classes)
+        self.given = Corrections(corrections, about.classes) if corrections else None
+        self.tracking = Tracking(folder, trainer.tracker) if trainer.tracker else None
+        self.lookout = Lookout(folder, trainer, about.classes, self.show, settled=self.settled)
+
+    def begin(self, resumed: bool = False) -> None:
+        """Say what the run is; one begun anew removes what another has left."""
+        if not resumed:
+            for name in OF_ONE_RUN:
+                (self.folder / name).unlink(missing_ok=True)
+        self.about = replace(self.about, ended=None).begun(self.trainer.device)
+        write_about(self.folder, self.about)
+
+    def mend(
+        self, samples: Samples | None, names: Sequence[str] | None = None
+    ) -> tuple[Samples | None, Sequence[str] | None]:
+        """Correct rows on their way in; those that were dropped are left out, with their names."""
+        if samples is None:
+            return None, None
+        mended = samples
+        called = None if names is None else dict(zip(samples.ids.tolist(), names, strict=True))
+        for corrections in self._all():
+            left = None if called is None else [called[number] for number in mended.ids.tolist()]
+            mended = corrections.mend(mended, left)
+        return mended, None if called is None else [called[at] for at in mended.ids.tolist()]
+
+    def record(
+        self, slot: Slot, samples: Samples | None = None, names: Sequence[str] | None = None
+    ) -> None:
+        """Write down what there is to write after a slot, and take new decisions in."""
+        if self.tracking:
+            self.tracking.record(slot, samples)
+        self.lookout.see(slot.number, samples, names)
+        for corrections in self._all():
+            corrections.apply(self.trainer)
+
+    def settled(self) -> set[str]:
+        """Ids of the rows that somebody has decided about."""
+        return set().union(*(corrections.settled for corrections in self._all()))
+
+    def open(self, suspects: Sequence[Suspect]) -> list[Suspect]:
+        """Leave out suspects that somebody has decided about."""
+        settled = self.settled()
+        return [suspect for suspect in suspects if suspect.id not in settled]
+
+    def end(self, suspects: Sequence[Suspect] | None, rows: Rows, ended: End = "done") -> None:
+        """Write the suspects of all rows down, if there was time to look for them.
+
+        Those decided in this folder are among them, so that the page can show what was decided.
+        """
+        if suspects is not None and len(self.trainer.buffer):
+            given = self.given.settled if self.given else set()
+            left = [suspect for suspect in suspects if suspect.id not in given]
+            held, classes = self.trainer.buffer.pool(), self.about.classes
+            local = self.trainer.averaged
+            leave_suspects(self.folder, left, rows, classes, self.show, local, held)
+        self.about = replace(self.about, ended=ended)
+        write_about(self.folder, self.about)
+
+    def state(self) -> dict[str, Any]:
+        """Return the names that rows are known by."""
+        return {"own": self.own.state(), "given": self.given.state() if self.given else None}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Know rows by the names that `state` gave."""
+        self.own.load(state["own"])
+        if self.given and state["given"]:
+            self.given.load(state["given"])
+
+    def _all(self) -> list[Corrections]:
+        return [self.given, self.own] if self.given else [self.own]

@@ -1,0 +1,112 @@
+"""Suspects while a run goes on: those that arrive are looked at, and the worst kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from tamis.data import Samples
+from tamis.folder.leave import leave_suspects
+from tamis.folder.pictures import Show
+from tamis.review.queue import Queue
+from tamis.review.samples import together
+from tamis.suspects import Judge, Suspect
+from tamis.trainer import Trainer
+
+ASKED = 2048
+"""Rows held that are asked about suspects, at the most."""
+NEAR = 200
+"""Suspects whose neighbours are looked for while a run goes on: the next look brings others."""
+
+
+class Noted(NamedTuple):
+    """Rows with their names, and the slots that they came in."""
+
+    samples: Samples
+    names: list[str]
+    came: list[int]
+
+
+class Lookout:
+    """Keeps suspects.jsonl of a running trainer fresh: the worst of late, each scored anew.
+
+    Call `see` once a slot, with the rows that arrived. Every `every` slots those that have come
+    since are judged, and so are those in the queue: as labels are corrected and the model learns,
+    some are believed and leave, others go up. What is `settled` leaves for good. The inputs of what
+    is in the queue are kept, and no others.
+
+        lookout = Lookout(folder, trainer, classes, shower(shape))
+        for samples, names in rows:
+            lookout.see(trainer.step(samples).number, samples, names)
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        trainer: Trainer,
+        classes: Sequence[str],
+        show: Show,
+        queue: Queue | None = None,
+        every: int = 1000,
+        settled: Callable[[], set[str]] = set,
+    ) -> None:
+        self.folder = folder
+        self.trainer = trainer
+        self.classes = classes
+        self.show = show
+        self.queue = queue or Queue()
+        self.every = every
+        self.settled = settled
+        self._noted: list[Noted] = []
+        self._generator = torch.Generator().manual_seed(0)
+
+    def see(self, slot: int, samples: Samples | None, names: Sequence[str] | None = None) -> None:
+        """Note the rows that arrived in a slot, and look at them when it is time."""
+        if samples is not None and len(samples):
+            called = list(names or map(str, samples.ids.tolist()))
+            self._noted.append(Noted(samples, called, [slot] * len(called)))
+        if (slot + 1) % self.every == 0:
+            self.look(slot)
+
+    def look(self, slot: int) -> None:
+        """Judge what is noted, and write the suspects down."""
+        self.queue.settle(self.settled())
+        if not self._noted or not len(self.trainer.buffer):
+            return
+        held = self.trainer.buffer.pool()
+        held = held[
+            torch.randperm(len(held), generator=self._generator)[:ASKED].to(held.ids.device)
+        ]
+        rows = together([part.samples for part in self._noted]).to(self.trainer.device)
+        names = [name for part in self._noted for name in part.names]
+        came = [slot for part in self._noted for slot in part.came]
+        newest = {name: at for at, name in enumerate(names)}  # a row may have come twice
+        scores, others = Judge(self.trainer.averaged, held).scores(rows)
+        found = []
+        for name, at in newest.items():
+            score, other = scores[at].item(), int(others[at])
+            if name in self.queue:
+                self.queue.rescore(name, score, other)
+            elif score > 0.5:
+                number, given = int(rows.ids[at]), int(rows.labels[at])
+                found.append(Suspect(name, given, other, score, number, came[at]))
+        self.queue.offer(found, slot)
+        kept = [at for name, at in newest.items() if name in self.queue]
+        self._noted = (
+            [Noted(rows[torch.tensor(kept)], [names[at] for at in kept], [came[at] for at in kept])]
+            if kept
+            else []
+        )
+        leave_suspects(
+            self.folder,
+            self.queue.ranked(),
+            [(part.samples, part.names) for part in self._noted],
+            self.classes,
+            self.show,
+            self.trainer.averaged,
+            held,
+            most_near=NEAR,
+        )
