@@ -150,7 +150,7 @@ def take_in(folder: Path, reviewed: Iterable[Reviewed], author: str = "") -> Tak
     Labels must be classes of the run, and rows its suspects, or decided before.
     """
     shelf, decisions = Shelf(folder), Decisions(folder / FILES.decisions)
-    classes = set(read_about(folder).classes) or {name for pair in shelf.pairs() for name in pair}
+    classes = set(read_about(folder).classes) or shelf.labels
     new: list[Decision] = []
     same = strange = 0
     for one in reviewed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -18,10 +17,6 @@ class Names(NamedTuple):
     decisions: str = "decisions.jsonl"
     table: str = "suspects.csv"
     report: str = "report.html"
-
-    def of(self, folder: Path) -> dict[str, Path]:
-        """Return the paths in a folder, by what they are."""
-        return {kind: folder / name for kind, name in self._asdict().items()}
 
 
 FILES = Names()

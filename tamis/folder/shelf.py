@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,13 +27,14 @@ class Spine(NamedTuple):
 class Shelf:
     """The suspects of a run, in their order, 50,000 of them as easily as 50.
 
-    `update` looks whether the file was written anew. An older run has only a CSV of them, which is
-    read in its place.
+    `labels` are all that any of them has or should have. `update` looks whether the file was
+    written anew. An older run has only a CSV of them, which is read in its place.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILES.suspects
         self.spines: list[Spine] = []
+        self.labels: set[str] = set()
         self._table = folder / FILES.table
         self._tail = Tail(self.path)
         self._places: dict[str, int] = {}
@@ -55,6 +55,7 @@ class Shelf:
                 return False
             if self._tail.anew or self._from_table:
                 self.spines, self._places, self._from_table = [], {}, []
+                self.labels = set()
             for place, line in new:
                 suspect = Shown.of(line)
                 if suspect and suspect.id not in self._places:
@@ -92,12 +93,9 @@ class Shelf:
         """Return the suspects that fit, in order."""
         return [spine for spine in self.spines if fits(spine)]
 
-    def pairs(self) -> Counter[tuple[str, str]]:
-        """Count suspects by given and suggested label."""
-        return Counter((spine.given, spine.suggested) for spine in self.spines)
-
     def _add(self, suspect: Shown, place: int) -> None:
         self._places[suspect.id] = len(self.spines)
+        self.labels |= {suspect.given, suspect.suggested}
         self.spines.append(
             Spine(suspect.id, suspect.given, suspect.suggested, suspect.score, suspect.row, place)
         )

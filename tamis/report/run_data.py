@@ -51,8 +51,7 @@ class Run:
         """Name the classes: as the run did, or else those that its suspects have."""
         if self.about.classes:
             return list(self.about.classes)
-        pairs = self.shelf.pairs()
-        return sorted({label for pair in pairs for label in pair})
+        return sorted(self.shelf.labels)
 
     @property
     def state(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from tamis.folder.about import End
 from tamis.folder.shown import Rows
 from tamis.review.corrections import Corrections
 from tamis.review.lookout import Lookout
+from tamis.streams import Table
+from tamis.streams.files import reader_of
 from tamis.suspects import Suspect
 from tamis.trainer import Trainer
 
@@ -58,7 +60,7 @@ class Keeper:
 
     def mend(
         self, samples: Samples | None, names: Sequence[str] | None = None
-    ) -> tuple[Samples | None, Sequence[str] | None]:
+    ) -> tuple[Samples | None, list[str] | None]:
         """Correct rows on their way in; those that were dropped are left out, with their names."""
         if samples is None:
             return None, None
@@ -114,3 +116,10 @@ class Keeper:
 
     def _all(self) -> list[Corrections]:
         return [self.given, self.own] if self.given else [self.own]
+
+
+def about_table(table: Table, slots: int, settings: Mapping[str, Any]) -> About:
+    """Say what a run on a table is made of."""
+    read = reader_of(table.path)(table.path, table.label, table.id_column, table.drop, 1)
+    columns = tuple(next(read).columns) if len(table.input_shape) == 1 else ()
+    return About(table.path.name, table.classes, table.input_shape, columns, slots, dict(settings))

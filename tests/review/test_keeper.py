@@ -14,7 +14,7 @@ from tamis.folder import About, Neighbourhood, Shelf, Told, read_about
 from tamis.models import mlp, start
 from tamis.report.run_data import Run
 from tamis.report.run_page import render_run
-from tamis.review import Decision, Decisions, Keeper
+from tamis.review import Decision, Decisions, Keeper, about_table
 from tamis.streams import Constant, Replay, Symmetric, Table, digits, open_table
 from tamis.suspects import find_suspects
 
@@ -62,7 +62,7 @@ def make_trainer(table: Table) -> Trainer:
 
 
 def about_of(table: Table) -> About:
-    return About("digits.csv", table.classes, table.input_shape, tuple(PIXELS), len(table))
+    return about_table(table, len(table), {"k": 32})
 
 
 def train(
@@ -103,6 +103,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, table: Table) -> tuple[Path, T
 def test_all_that_a_page_needs_is_there(run, truth) -> None:
     folder, *_ = run
     about = read_about(folder)
+    assert about.name == "digits.csv"
+    assert about.columns == tuple(PIXELS)
     assert about.ended == "done"
     assert about.versions["torch"]
     points = Told(folder).points
