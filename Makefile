@@ -4,7 +4,7 @@ BIN     = $(VENV)/bin
 
 .PHONY: demo test check lint format bench bench-gpu results browser faults advisories clean
 
-demo: $(VENV)/.ok  ## train six methods side by side on a drifting stream, and show the result
+demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
 
 test: $(VENV)/.ok  ## the tests
@@ -48,8 +48,12 @@ advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online d
 results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
 	$(BIN)/tamis reproduce page --out docs/paper --page docs/results.md
 
-$(VENV)/.ok: pyproject.toml constraints.txt
+$(VENV)/.demo: pyproject.toml constraints.txt  ## what a first look takes
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch -e '.[demo]'
+	@touch $@
+
+$(VENV)/.ok: $(VENV)/.demo  ## every extra and every tool
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch -e '.[dev]'
 	@touch $@
 

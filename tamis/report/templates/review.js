@@ -1,11 +1,12 @@
 "use strict";
-/* The review: a page of suspects, one of them on the desk, decisions sent as they are made.
+/* The review: a page of suspects, one of them on the desk. A key is a decision about the suspect that is
+   seen when it is pressed: the desk goes on to the next at once, and decisions are sent one after another.
    All text is set as text, never as markup: ids, labels and columns come from anywhere. */
 
 const at = (id) => document.getElementById(id);
 const LEAST_WAIT = 2000;
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
-const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], busy: Promise.resolve() };
+const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), queue: Promise.resolve() };
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -111,12 +112,24 @@ function filters() {
   return wanted;
 }
 
+function later(task) {
+  /* Everything that asks the server for suspects, or tells it of decisions, waits for its turn. */
+  state.queue = state.queue.then(task).catch((error) => { away(error instanceof TypeError); });
+  return state.queue;
+}
+
 async function load(keep) {
   const found = await ask(`/suspects?${filters()}`);
   const pages = Math.max(1, Math.ceil(found.total / found.size));
   if (state.page >= pages) { state.page = pages - 1; return load(keep); }
-  const name = keep && state.items[state.current] && state.items[state.current].id;
-  const same = name === null || name === undefined ? -1 : found.items.findIndex((item) => item.id === name);
+  const desk = keep ? state.items[state.current] : undefined;
+  for (const item of found.items) if (state.unsent.has(item.id)) item.decision = state.unsent.get(item.id);
+  let place = desk ? found.items.findIndex((item) => item.id === desk.id) : -1;
+  if (desk && place < 0) { /* nothing goes from under the hands of who is looking at it */
+    place = Math.min(state.current, found.items.length);
+    found.items.splice(place, 0, desk);
+  }
+  if (!desk) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
   Object.assign(state, { items: found.items, total: found.total, classes: found.classes });
   state.versions.suspects = found.version;
   at("count").textContent = `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.settled.toLocaleString("en")} decided`;
@@ -124,7 +137,7 @@ async function load(keep) {
   at("before").disabled = state.page === 0;
   at("after").disabled = state.page + 1 >= pages;
   drawCards();
-  move(same >= 0 ? same : keep ? state.current : 0);
+  if (desk) { state.current = place; drawDesk(); } else move(place);
   document.body.dataset.ready = "yes";
 }
 
@@ -136,6 +149,9 @@ function choices(select, names, first) {
 }
 
 function fillChoices() {
+  const known = JSON.stringify(state.classes);
+  if (known === state.chosen) return; /* a list that is open stays open */
+  state.chosen = known;
   for (const id of ["given", "suggested"]) {
     const any = make("option", "any");
     any.value = "";
@@ -144,65 +160,89 @@ function fillChoices() {
   choices(at("class"), state.classes, []);
 }
 
-async function send(word, label) {
-  const item = word === "undo" ? null : state.items[state.current];
-  const id = item ? item.id : state.made.pop();
-  if (id === undefined) { at("news").textContent = "There is nothing to undo in this tab."; return; }
-  const seen = item && item.decision ? [item.decision.decision, item.decision.label] : null;
+async function send(item, decision, before) {
+  const { id } = item;
   try {
-    const { decision, changed } = await ask("/decisions", { id, decision: word, label: label === undefined ? null : label, author: at("author").value });
+    const made = await ask("/decisions", { id, decision: decision.decision, label: decision.label, author: at("author").value });
     away(false);
-    const other = changed && item && JSON.stringify(changed) !== JSON.stringify(seen);
-    at("news").textContent = word === "undo" ? `Undone: ${id}.`
-      : `${id}: ${tell(decision)}.${other ? ` Somebody else had decided: ${tell({ decision: changed[0], label: changed[1] })}.` : ""}`;
-    if (word !== "undo") {
-      state.made.push(id);
-      item.decision = decision;
-      const card = at("cards").querySelectorAll(".card")[state.current];
-      if (card) fillCard(card, item);
-      await next();
-    } else {
-      await load(true);
-      const place = state.items.findIndex((other) => other.id === id);
-      if (place >= 0) move(place);
-    }
+    const seen = before ? [before.decision, before.label] : null;
+    const other = made.changed && JSON.stringify(made.changed) !== JSON.stringify(seen);
+    Object.assign(decision, made.decision);
+    at("news").textContent = `${id}: ${tell(decision)}.${other ? ` Somebody else had decided: ${tell({ decision: made.changed[0], label: made.changed[1] })}.` : ""}`;
   } catch (error) {
-    if (word === "undo") state.made.push(id);
     away(error instanceof TypeError);
-    at("news").textContent = `Not saved: ${error.message}`;
+    item.decision = before;
+    state.made = state.made.filter((name) => name !== id);
+    refill(item);
+    at("news").textContent = `Not saved: ${error.message} (${id})`;
   }
+  if (state.unsent.get(id) === decision) state.unsent.delete(id);
 }
 
-async function next() {
+function refill(item) {
+  const number = state.items.findIndex((other) => other.id === item.id);
+  const card = at("cards").querySelectorAll(".card")[number];
+  if (card) fillCard(card, state.items[number]);
+}
+
+function next() {
   for (let step = 1; step < state.items.length; step += 1) {
     const number = (state.current + step) % state.items.length;
     if (!state.items[number].decision) return move(number);
   }
-  await load(false);
+  state.items = [];
+  drawDesk();
+  return later(() => load(false));
+}
+
+function take(word, label) {
+  const item = state.items[state.current];
+  if (!item) return;
+  const before = item.decision;
+  const decision = { decision: word, label: label === undefined ? null : label, author: at("author").value };
+  item.decision = decision;
+  state.unsent.set(item.id, decision);
+  state.made.push(item.id);
+  refill(item);
+  later(() => send(item, decision, before));
+  next();
+}
+
+function undo() {
+  const id = state.made.pop();
+  if (id === undefined) { at("news").textContent = "There is nothing to undo in this tab."; return; }
+  later(async () => {
+    try {
+      await ask("/decisions", { id, decision: "undo", label: null, author: at("author").value });
+      away(false);
+      at("news").textContent = `Undone: ${id}.`;
+    } catch (error) {
+      state.made.push(id);
+      away(error instanceof TypeError);
+      at("news").textContent = `Not saved: ${error.message} (${id})`;
+      return;
+    }
+    await load(true);
+    const place = state.items.findIndex((item) => item.id === id);
+    if (place >= 0) move(place);
+  });
 }
 
 function decide(word) {
-  /* One after another: a key pressed twice is two decisions, about two suspects. */
-  state.busy = state.busy.then(() => {
-    const item = state.items[state.current];
-    if (word === "undo") return send("undo");
-    if (!item) return undefined;
-    if (word === "relabel") return send("relabel", item.suggested);
-    if (word === "other") {
-      at("others").hidden = false;
-      at("class").focus();
-      return undefined;
-    }
-    return send(word);
-  });
-  return state.busy;
+  const item = state.items[state.current];
+  if (word === "undo") undo();
+  else if (word === "relabel" && item) take("relabel", item.suggested);
+  else if (word === "other" && item) {
+    at("others").hidden = false;
+    at("class").focus();
+  } else if (word !== "relabel" && word !== "other") take(word);
 }
 
 function relabel(label) {
   if (label === undefined) return;
   at("others").hidden = true;
   at("desk").focus();
-  state.busy = state.busy.then(() => send("relabel", label));
+  take("relabel", label);
 }
 
 function onKey(event) {
@@ -232,8 +272,7 @@ async function poll() {
       state.versions.curves = found.curves;
     }
     if (!document.hidden && found.suspects !== state.versions.suspects) {
-      await state.busy;
-      await load(true);
+      await later(() => load(true));
       fillChoices();
       await refresh("tiles");
     }
@@ -248,20 +287,16 @@ async function begin() {
   if (name) at("author").value = name;
   at("author").addEventListener("change", () => localStorage.setItem("tamis author", at("author").value));
   at("filters").addEventListener("submit", (event) => event.preventDefault());
-  for (const id of ["given", "suggested", "low", "high", "which"]) at(id).addEventListener("change", () => { state.page = 0; load(false); });
-  at("before").addEventListener("click", () => { state.page -= 1; load(false); });
-  at("after").addEventListener("click", () => { state.page += 1; load(false); });
+  for (const id of ["given", "suggested", "low", "high", "which"]) at(id).addEventListener("change", () => { state.page = 0; later(() => load(false)); });
+  at("before").addEventListener("click", () => { state.page -= 1; later(() => load(false)); });
+  at("after").addEventListener("click", () => { state.page += 1; later(() => load(false)); });
   at("desk").addEventListener("keydown", onKey);
   for (const button of at("words").querySelectorAll("[data-word]")) button.addEventListener("click", () => decide(button.dataset.word));
   at("choose").addEventListener("click", () => relabel(at("class").value));
   at("class").addEventListener("keydown", (event) => { if (event.key === "Enter") relabel(at("class").value); });
-  try {
-    await load(false);
-    fillChoices();
-    at("desk").focus({ preventScroll: true });
-  } catch (error) {
-    away(true);
-  }
+  await later(() => load(false));
+  fillChoices();
+  at("desk").focus({ preventScroll: true });
   poll();
 }
 
