@@ -79,7 +79,7 @@ class Settings:
     window: int = 1
     ogrs: OGRS = field(default_factory=OGRS)
     candidates: int = 256
-    shown: int = 512
+    shown: int = 256
     model: Callable[[tuple[int, ...], int], nn.Module] = mlp
     colour_model: Callable[[tuple[int, ...], int], nn.Module] = resnet18
     augment: ShiftAndFlip = field(default_factory=ShiftAndFlip)
@@ -121,8 +121,8 @@ WHY = {
     " set on 5,000 rows of MNIST",
     "candidates": "rows that OGRS as printed walks among, drawn anew each slot: 4 a pick, as many"
     " as the default looks at; the paper goes past all rows at every step of every chain",
-    "shown": "rows that ITLM ranks, drawn anew each slot: 8 a pick; to rank all 50,000 a slot"
-    " would cost more than two hundred naive ones",
+    "shown": "rows that ITLM ranks, drawn anew each slot: as many as the other rules look at; to"
+    " rank all 50,000 a slot would cost more than two hundred naive ones",
     "model": "MNIST: the paper's; it does not say how wide, here 256 hidden units",
     "colour_model": "CIFAR-10: the paper's; here with the stem for small images",
     "augment": "CIFAR-10 alone: the usual one; a mirrored digit is none",
