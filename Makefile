@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format bench bench-gpu results browser faults advisories clean
+.PHONY: demo test check lint format docs bench bench-gpu results browser faults advisories clean
 
 demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -21,6 +21,9 @@ lint: $(VENV)/.ok
 format: $(VENV)/.ok
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ok  ## the site, into docs/_build/index.html; no network, no warnings
+	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build
 
 bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into docs/performance.md
 	$(BIN)/python -m benchmarks.slots

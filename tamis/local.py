@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,7 +99,8 @@ class LocalModel:
     Every answer is the mean over the window (the paper's L_w). The model's mode, gradients and
     buffers are left as they were found. Rows are passed in chunks to bound memory, in `precision`
     where it is given (torch.bfloat16 on a GPU). `graphed` plays what selectors ask for in every
-    slot back as CUDA graphs.
+    slot back as CUDA graphs. With `columns`, which the model takes by name, as token ids and their
+    mask, inputs are numbers of rows in them. An output that has `logits` is taken for those.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class LocalModel:
         chunk: int = 4096,
         precision: torch.dtype | None = None,
         graphed: bool = False,
+        columns: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.model = model
+        self.columns = columns
         self.memory = memory or Window()
         self.criterion = criterion
         self.chunk = chunk
@@ -120,7 +123,9 @@ class LocalModel:
 
     def newest(self) -> LocalModel:
         """Look through the weights as they are now, for a selector that compares then and now."""
-        return LocalModel(self.model, None, self.criterion, self.chunk, self.precision)
+        return LocalModel(
+            self.model, None, self.criterion, self.chunk, self.precision, columns=self.columns
+        )
 
     def forget_graphs(self) -> None:
         """Have graphs recorded anew: tensors lie elsewhere now."""
@@ -242,11 +247,18 @@ class LocalModel:
             )
 
     def _call(self, state: State, inputs: Tensor) -> Tensor:
+        fed: tuple[Tensor, ...] = (inputs,)
+        named: dict[str, Tensor] = {}
+        if self.columns is not None:
+            fed, named = (), {name: part[inputs[:, 0]] for name, part in self.columns.items()}
         with casting(inputs.device, self.precision):
-            output: Tensor = (
-                functional_call(self.model, state, (inputs,)) if state else self.model(inputs)
+            output = (
+                functional_call(self.model, state, fed, named)
+                if state
+                else self.model(*fed, **named)
             )
-        return output
+        logits: Tensor = getattr(output, "logits", output)
+        return logits
 
     def _head(self, state: State) -> tuple[Tensor, Tensor | None]:
         """Weight and bias of the last layer."""
@@ -265,7 +277,7 @@ class LocalModel:
             logits = self._call(state, inputs)
         finally:
             handle.remove()
-        if not caught or caught[-1][1] is not logits:
+        if not caught or not same_but_for_type(caught[-1][1], logits):
             raise TypeError(NO_HEAD.format(type(self.model).__name__))
         return caught[-1][0], logits
 
@@ -290,6 +302,16 @@ def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
     if not heads:
         raise TypeError(NO_HEAD.format(type(model).__name__))
     return heads[-1]
+
+
+def same_but_for_type(gave: Tensor, logits: Tensor) -> bool:
+    """Say whether a model returned what its head gave, cast to another type at the most.
+
+    Accelerate casts outputs to single precision wherever it trains in a lower one.
+    """
+    if gave is logits or gave.dtype == logits.dtype:
+        return gave is logits
+    return torch.equal(gave.to(logits.dtype), logits)
 
 
 def at_least_float(tensor: Tensor) -> Tensor:

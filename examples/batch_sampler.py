@@ -1,0 +1,33 @@
+"""A batch sampler that yields the indices of picks: exact without workers, stale with them."""
+
+import torch
+from torch import Generator
+from torch.nn.functional import cross_entropy
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
+
+from tamis import LocalModel, Plausible
+from tamis.integrations import Sieve, SieveSampler
+from tamis.models import mlp, start
+from tamis.streams import Symmetric, digits
+
+data = digits()
+inputs, labels, _ = Symmetric(10).spoil(
+    data.inputs, data.labels, noise_rate=0.4, generator=Generator().manual_seed(0)
+)
+rows = TensorDataset(inputs, labels)
+model = start(mlp, data.input_shape, classes=10, seed=0)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+
+sieve = Sieve(Plausible(mend=False), k=64)  # indices cannot carry a mended label
+pools = BatchSampler(SequentialSampler(rows), batch_size=256, drop_last=False)
+loader = DataLoader(rows, batch_sampler=SieveSampler(pools, rows, model, sieve))
+
+for _ in range(15):
+    for x, y in loader:
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+found = LocalModel(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+accuracy = (found == data.test_labels).float().mean().item()
+print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")

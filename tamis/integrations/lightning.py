@@ -1,0 +1,79 @@
+"""Lightning: a callback that lets the module see only the rows that are picked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tamis.checkpoint import State
+from tamis.integrations.columns import Columns
+from tamis.integrations.sieve import POSITIONS, Sieve
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.utilities.model_helpers import is_overridden
+except ModuleNotFoundError:
+    raise ImportError(
+        "tamis.integrations.lightning needs lightning: pip install 'tamis[lightning]'"
+    ) from None
+
+HOOK = "on_after_batch_transfer"
+"""A callback cannot replace a batch; this hook of the module, or of its data module, can."""
+
+
+class SieveCallback(Callback):
+    """Picks rows of every training batch just before the step, with the model as it is then.
+
+    The module's `forward` takes the inputs and returns logits. What the sieve remembers is saved
+    in checkpoints, and taken up when `fit` resumes from one.
+    """
+
+    def __init__(self, sieve: Sieve, columns: Columns = POSITIONS) -> None:
+        self.sieve = sieve
+        self.columns = columns
+        self._steps = 0
+        self._owner: Any = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Put the sieve behind the hook, wherever the trainer will look for it."""
+        if stage != "fit":
+            return
+        # Lightning asks one of the two: the data module, unless only the module has the hook.
+        data: Any = getattr(trainer, "datamodule", None)
+        by_module = data is None or (
+            is_overridden(HOOK, pl_module) and not is_overridden(HOOK, data)
+        )
+        owner: Any = pl_module if by_module else data
+        before = getattr(owner, HOOK)
+
+        def hook(batch: Any, dataloader_idx: int) -> Any:
+            batch = before(batch, dataloader_idx)
+            return self.sieve.sift(pl_module, batch, self.columns) if trainer.training else batch
+
+        setattr(owner, HOOK, hook)
+        self._owner = owner
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Count steps from where the trainer stands, at the start or after a resume."""
+        self._steps = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, *_: Any, **__: Any
+    ) -> None:
+        """Remember the model, unless gradients are still being gathered for a step."""
+        if trainer.global_step > self._steps:
+            self.sieve.learned(pl_module)
+        self._steps = trainer.global_step
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Leave the module as it was."""
+        if self._owner is not None:
+            delattr(self._owner, HOOK)
+            self._owner = None
+
+    def state_dict(self) -> State:
+        """Give what the sieve remembers to the checkpoint."""
+        return self.sieve.state()
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Take it back from a checkpoint."""
+        self.sieve.load(state_dict)

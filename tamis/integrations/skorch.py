@@ -1,0 +1,103 @@
+"""skorch: a classifier that trains on the rows of every batch that are picked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+from torch.utils.data import Dataset
+
+from tamis.integrations.columns import Columns, device_of, sent
+from tamis.integrations.sieve import Sieve
+from tamis.selectors import Plausible, Selector
+
+try:
+    from skorch import NeuralNetClassifier
+except ModuleNotFoundError:
+    raise ImportError(
+        "tamis.integrations.skorch needs skorch: pip install 'tamis[sklearn]'"
+    ) from None
+
+NUMBERED = Columns(ids=2)
+
+
+class SieveNet(NeuralNetClassifier):
+    """A skorch classifier whose module returns logits, with a selector in its training step.
+
+    `batch_size` is the size of the pools that `k` rows are picked from. `selector` is `Plausible()`
+    unless given, and is not changed: every `initialize` begins with a copy of it. Rows are known by
+    their position in the data handed to `fit`; those of another `partial_fit` are other rows.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        *args: Any,
+        selector: Selector | None = None,
+        k: int = 32,
+        ema: float | None = 0.99,
+        seed: int = 0,
+        criterion: Any = nn.CrossEntropyLoss,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, *args, criterion=criterion, **kwargs)
+        self.selector = selector
+        self.k = k
+        self.ema = ema
+        self.seed = seed
+
+    def initialize(self) -> SieveNet:
+        """Begin anew, with a fresh selector."""
+        super().initialize()
+        selector = Plausible() if self.selector is None else copy.deepcopy(self.selector)
+        self.sieve_ = Sieve(selector, self.k, ema=self.ema, seed=self.seed)
+        self.rows_ = 0
+        return self
+
+    def get_iterator(self, dataset: Any, training: bool = False) -> Any:
+        """Read batches; of those to train on, keep the number of every row at hand."""
+        if not training:
+            return super().get_iterator(dataset, training)
+        numbered = Numbered(dataset, self.rows_)
+        self.rows_ += len(dataset)
+        return Handing(self, super().get_iterator(numbered, training))
+
+    def train_step(self, batch: Any, **fit_params: Any) -> Any:
+        """Take a step on the picks."""
+        rows = sent((*batch, self.ids_), device_of(self.module_))
+        inputs, targets, _ = self.sieve_.sift(self.module_, rows, NUMBERED)
+        step = super().train_step((inputs, targets), **fit_params)
+        self.sieve_.learned(self.module_)
+        return step
+
+
+class Numbered(Dataset[Any]):
+    """Hands out every row with its number."""
+
+    def __init__(self, dataset: Any, first: int) -> None:
+        self.dataset = dataset
+        self.first = first
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.dataset[row], self.first + row
+
+
+class Handing:
+    """Yields batches of inputs and labels, as skorch and its callbacks know them.
+
+    The numbers of their rows are handed to the net.
+    """
+
+    def __init__(self, net: SieveNet, batches: Any) -> None:
+        self.net = net
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch, ids in self.batches:
+            self.net.ids_ = ids
+            yield batch
