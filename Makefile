@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format docs bench bench-gpu results browser faults advisories clean
+.PHONY: demo test check lint format docs bench bench-gpu results faults advisories clean
 
 demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -35,9 +35,6 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 	$(BIN)/python -m benchmarks.gpu
 	$(BIN)/python -m benchmarks.page
-
-browser: $(VENV)/.ok  ## the review as a person does it, in a real browser
-	TAMIS_BROWSER=1 $(BIN)/python -m pytest -n 0 tests/report/test_review_in_browser.py
 
 faults: $(VENV)/.ok  ## the matrix of faults, one line a row, half an hour, into docs/reliability.md
 	$(BIN)/python -m tests.faults.matrix

@@ -9,7 +9,6 @@ import argparse
 import tempfile
 import threading
 from pathlib import Path
-from time import sleep
 
 from benchmarks.chromium import Chromium, Tab
 from benchmarks.sample_run import make_run
@@ -45,9 +44,9 @@ def main() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         tab = browser.open(server.url, 1200, 1150)
         tab.wait(DRAWN)
-        for key in "rk":
+        for key, word in (("r", "relabelled"), ("k", "keep")):
             tab.press(key)
-            sleep(1)
+            tab.wait(f"document.querySelector('#news').innerText.includes('{word}')")
         tab.wait("document.querySelectorAll('#near .card').length === 5")
         take(tab, options.out / "review.png")
         tab = browser.open(server.url, 390, 1500)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from tamis.noise_rate import Tracker
+from tamis.noise_rate import Tracker, observe
 
 FASTER = 5
 """How many times faster the newest rows fade than the others."""
@@ -97,10 +97,13 @@ class Alarm(Tracker):
 
     def watch(self, probabilities: Tensor, labels: Tensor) -> None:
         """Take in rows as the model saw them before it learned from them."""
-        super().watch(probabilities, labels)
-        self._newest.watch(probabilities, labels)
+        if not len(labels):
+            return
+        rows = observe(probabilities, labels, self.classes)
+        self.count(rows)
+        self._newest.count(rows)
         if self._looks:
-            self._since.watch(probabilities, labels)
+            self._since.count(rows)
         self._watched += len(labels)
         if self._watched - self._looked_at < self._newest.half_life / CHECKS:
             return

@@ -34,6 +34,17 @@ class Chances(NamedTuple):
     log_no: Tensor
 
 
+class Observed(NamedTuple):
+    """Rows as a tracker counts them: which can be counted, and how many; choices, labels, bins."""
+
+    known: Tensor
+    total: Tensor
+    agreeing: Tensor
+    choices: Tensor
+    labels: Tensor
+    bins: Tensor
+
+
 class Estimate(NamedTuple):
     """A clean ratio, and a band that holds it about nine times in ten."""
 
@@ -79,23 +90,23 @@ class Tracker:
 
     def watch(self, probabilities: Tensor, labels: Tensor) -> None:
         """Take in rows as the model saw them before it learned from them."""
-        if not len(labels):
-            return
-        device = labels.device  # stay there: nobody waits for the numbers yet
+        if len(labels):
+            self.count(observe(probabilities, labels, self.classes))
+
+    def count(self, rows: Observed) -> None:
+        """Take in rows that were looked at already, as where two trackers see the same."""
+        device = rows.labels.device  # stay there: nobody waits for the numbers yet
         self._rows, self._agreeing = self._rows.to(device), self._agreeing.to(device)
         self._pairs = self._pairs.to(device)
         self._squares = self._squares.to(device)
-        sure, choice = probabilities.detach().double().max(dim=1)
-        known = (sure.isfinite() & (labels >= 0) & (labels < self.classes)).double()
-        fade = 0.5 ** (known.sum() / self.half_life)
+        fade = 0.5 ** (rows.total / self.half_life)
         for tally in (self._rows, self._agreeing, self._pairs):
             tally *= fade
-        self._squares = self._squares * fade**2 + known.sum()
-        bins, labels = bin_of(sure, self.classes), labels.clamp(0, self.classes - 1)
-        agreeing = known * (choice == labels)
-        self._rows.index_put_((labels, bins), known, accumulate=True)
-        self._agreeing.index_put_((labels, bins), agreeing, accumulate=True)
-        self._pairs.index_put_((choice, labels, bins), known, accumulate=True)
+        self._squares = self._squares * fade**2 + rows.total
+        place = (rows.labels, rows.bins)
+        self._rows.index_put_(place, rows.known, accumulate=True)
+        self._agreeing.index_put_(place, rows.agreeing, accumulate=True)
+        self._pairs.index_put_((rows.choices, *place), rows.known, accumulate=True)
 
     def estimate(self) -> Estimate:
         """Give the clean ratio with its 90% band; all is open where nothing was seen."""
@@ -211,6 +222,15 @@ class Tracker:
             return torch.full((BINS,), torch.nan, dtype=torch.float64)
         best = self.likelihood().max(dim=0).values.argmax()
         return accuracy_of(SLACKS[best], self.classes)
+
+
+def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
+    """Look at rows as the model saw them before it learned from them."""
+    sure, choices = probabilities.detach().double().max(dim=1)
+    known = (sure.isfinite() & (labels >= 0) & (labels < classes)).double()
+    labels = labels.clamp(0, classes - 1)
+    agreeing = known * (choices == labels)
+    return Observed(known, known.sum(), agreeing, choices, labels, bin_of(sure, classes))
 
 
 def bin_of(sure: Tensor, classes: int) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ SHARPNESS = 40.0
 """How much more near neighbours count than far ones."""
 ROUNDS = 10
 """Looks at who is confused with whom, each through what the last one found."""
+SLIP = 0.01
+"""What votes that should sum up to 1 may be beyond it."""
 CHUNK = 1024
 """Rows that ask all rows held at once."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
@@ -103,6 +106,20 @@ class Judge:
         best, other = weighed.scatter(1, samples.labels[:, None], -torch.inf).max(dim=1)
         return (best - given).sigmoid(), other
 
+    def doubtful(self, samples: Samples) -> Tensor:
+        """Rows whose score may be above 0.5, found without asking their neighbours.
+
+        These can be `1 + DOUBT` to `DOUBT` against the label at the most. Of a trained model's rows
+        most are beyond that, and need not be asked about.
+        """
+        found = self._beliefs(samples.inputs)
+        if self.confusion is not None:
+            found = found + self._mixed[:, samples.labels].T
+        given = found.gather(1, samples.labels[:, None])[:, 0]
+        best = found.scatter(1, samples.labels[:, None], -torch.inf).max(dim=1).values
+        most = math.log((1 + DOUBT) / DOUBT)
+        return (best - given > -most - SLIP).nonzero()[:, 0]
+
     def _ask(self, inputs: Tensor, ids: Tensor, held: Tensor) -> Tensor:
         """Let the rows held vote, near ones louder, none for itself."""
         near = SHARPNESS * self._space.directions(self.local.features(inputs)) @ self._directions.T
@@ -152,8 +169,10 @@ def find_suspects(
     judge = Judge(local, held)
     found = []
     for samples, names in rows:
-        if not len(samples):
+        doubtful = judge.doubtful(samples).tolist() if len(samples) else []
+        if not doubtful:
             continue
+        samples, names = samples[torch.tensor(doubtful)], [names[row] for row in doubtful]
         scores, others = judge.scores(samples)
         for row in (scores > 0.5).nonzero()[:, 0].tolist():
             number = int(samples.ids[row])

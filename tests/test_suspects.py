@@ -122,3 +122,15 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 def test_an_empty_chunk_is_no_trouble(blob_model: nn.Module) -> None:
     nothing = Samples.of(torch.empty(0, 2), torch.empty(0, dtype=torch.long))
     assert find_suspects(LocalModel(blob_model), named(nothing)) == []
+
+
+def test_rows_that_are_not_doubtful_are_no_suspects(blobs: Samples, blob_model: nn.Module) -> None:
+    """What is passed over without asking the neighbours has no score above a half."""
+    with torch.no_grad():
+        blob_model.weight *= 3  # surer, as a trained model is
+    judge = Judge(LocalModel(blob_model), blobs)
+    doubtful = set(judge.doubtful(blobs).tolist())
+    suspected = set((judge.scores(blobs)[0] > 0.5).nonzero()[:, 0].tolist())
+    assert suspected <= doubtful
+    assert len(doubtful) < len(blobs)
+    assert [len(part) for part in judge.scores(blobs[slice(0)])] == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from threading import current_thread, main_thread
 from time import monotonic
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple, Self
 
 from tamis.checkpoint import Checkpoints, Mismatch, NotSaved, Refused
 from tamis.commands import UsageError
-from tamis.monitor import Monitor
 from tamis.trainer import Trainer
 
 LEAVE_WITHIN = 5.0
@@ -60,13 +60,13 @@ class Saver:
         self,
         checkpoints: Checkpoints,
         trainer: Trainer,
-        monitor: Monitor,
+        others: Mapping[str, object],
         skipped: Path,
         every: Every,
     ) -> None:
         self.checkpoints = checkpoints
         self.trainer = trainer
-        self.monitor = monitor
+        self.others = others
         self.skipped = skipped
         self.every = every
         self.trouble = ""
@@ -81,7 +81,7 @@ class Saver:
         offset = {"slots": self.trainer.slots, "skipped": noted}
         self._saved_when = monotonic()
         try:
-            self.checkpoints.save(self.trainer, offset, {"monitor": self.monitor})
+            self.checkpoints.save(self.trainer, offset, self.others)
         except NotSaved as error:
             self.trouble = str(error)
             return False
@@ -101,7 +101,7 @@ class Saver:
             return 0
         rates = [group["lr"] for group in self.trainer.optimizer.param_groups]
         try:
-            found = self.checkpoints.load(self.trainer, {"monitor": self.monitor}, allow_mismatch)
+            found = self.checkpoints.load(self.trainer, self.others, allow_mismatch)
             noted = int(found.offset["skipped"])
         except (Refused, LookupError, TypeError, ValueError) as error:
             raise UsageError(f"{error}{hint(error)}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
@@ -24,7 +24,8 @@ from tamis.checkpoint import (
     save_model,
     write_atomically,
 )
-from tamis.commands import UsageError
+from tamis.commands import UsageError, keeping
+from tamis.commands.keeping import Sending
 from tamis.commands.saving import Leaving, hint
 from tamis.commands.train import (
     add_training_arguments,
@@ -35,7 +36,9 @@ from tamis.commands.train import (
     positive,
 )
 from tamis.data import Samples, Slot
+from tamis.folder import FILES, About
 from tamis.monitor import CollapseWarning, Monitor
+from tamis.review import Keeper
 from tamis.selectors import Plausible, Selector
 from tamis.sources import (
     Columns,
@@ -57,11 +60,13 @@ EXAMPLES = """examples:
   tamis stream 'logs/*.jsonl' --follow --inputs width height --label kind --classes ant bee
   tamis stream 'redis://localhost:6379/0?stream=rows&group=g' --inputs x --label y --classes 0 1
   tamis stream 'kafka://localhost:9092/rows?group=g' --rows mine:to_row --classes ant bee
+  tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --log mlflow
 
 The state and the place in the stream are saved together, and a broker is told so only then: after a
 crash, --resume goes on with nothing lost and nothing twice. Ctrl-C and SIGTERM save and leave.
-Written to the folder: log.jsonl, checkpoints, dead.jsonl for bad records, and at the end
-model.safetensors and suspects.csv, the latter from the rows that are still held."""
+Written to the folder: log.jsonl, checkpoints, dead.jsonl for bad records, what tamis report, watch,
+compare and export read, and at the end model.safetensors and suspects.csv, the latter from the rows
+that are still held. Decisions made in tamis watch are trained on at once."""
 SHAPE = "stream.json"
 TELL, SHOW = 10.0, 0.5
 """Seconds from one line about how things stand to the next, and on a terminal."""
@@ -93,6 +98,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Train until the stream, the slots or somebody's patience ends."""
     check_folder(options)
+    keeping.check(options)
     selector = choose_selector(options.selector, options.set)
     out: Path = options.out
     to_row = make_rows(options)
@@ -112,6 +118,7 @@ def run(options: Namespace) -> int:
         warnings.catch_warnings(),
         Leaving() as leaving,
         Monitor(out / "log.jsonl") as monitor,
+        Sending(options.log, out, vars(options) | {"address": hide(options.address)}) as sending,
     ):
         for told_below in (CollapseWarning, DamagedCheckpoint):
             warnings.simplefilter("ignore", told_below)
@@ -119,7 +126,9 @@ def run(options: Namespace) -> int:
         if resuming:
             shape = read_shape(out / SHAPE)
             trainer = make(options, selector, shape, blank(shape), blank(shape), intake)
-            offset = restore(checkpoints, trainer, monitor, options.allow_mismatch)
+            keeper = make_keeper(options, trainer, shape)
+            others = {"monitor": monitor, "keeper": keeper}
+            offset = restore(checkpoints, trainer, others, options.allow_mismatch)
             feed = Feed(ahead, to_row, offset=offset, dead_letters=dead, most_bad=options.most_bad)
             items: Iterator[Samples] = iter(feed)
         else:
@@ -136,12 +145,14 @@ def run(options: Namespace) -> int:
                     mean, deviation = measure(first)
                     write_atomically(out / SHAPE, json.dumps(list(mean.shape)).encode())
                     trainer = make(options, selector, mean.shape, mean, deviation, intake)
+                    keeper = make_keeper(options, trainer, mean.shape)
                     items = chain(first, items)
-                loop = Loop(options, trainer, monitor, checkpoints, feed, leaving)
+                keeper.begin(resuming)
+                loop = Loop(options, keeper, monitor, checkpoints, feed, leaving, sending)
                 loop.run(items, len(first))
             except SourceError as error:
                 raise UsageError(str(error)) from None
-        finish(options, trainer, monitor, loop, out)
+        finish(options, keeper, monitor, loop, out)
     return 128 + leaving.signal if leaving.signal else 0
 
 
@@ -151,14 +162,17 @@ class Loop:
     def __init__(
         self,
         options: Namespace,
-        trainer: Trainer,
+        keeper: Keeper,
         monitor: Monitor,
         checkpoints: Checkpoints,
         feed: Feed,
         leaving: Leaving,
+        sending: Sending,
     ) -> None:
-        self.trainer = trainer
+        self.trainer = keeper.trainer
+        self.keeper = keeper
         self.monitor = monitor
+        self.sending = sending
         self.checkpoints = checkpoints
         self.feed = feed
         self.leaving = leaving
@@ -180,9 +194,11 @@ class Loop:
         try:
             with self.console.status("") as status:
                 for samples in items:
-                    slot = self.trainer.step(samples)
+                    mended, _ = self.keeper.mend(samples)
+                    slot = self.trainer.step(mended)
+                    self.keeper.record(slot, mended)
                     self.pending = max(0, self.pending - 1)
-                    self.monitor.record(slot)
+                    self.sending.record(self.monitor.record(slot))
                     self.tell(slot, status)
                     if self.leaving.signal or slot.number + 1 == self.most:
                         break
@@ -190,8 +206,10 @@ class Loop:
                         self.save()
         except TooManyBad as error:
             self.save()
+            self.keeper.end(None, (), "stopped")
             raise UsageError(f"{error} The state is saved; see dead.jsonl.") from None
         except Diverged as error:
+            self.keeper.end(None, (), "diverged")
             where = f"The last good checkpoint is in {self.checkpoints.folder}."
             raise Diverged(f"{error} {where}") from None
         self.save()
@@ -210,7 +228,8 @@ class Loop:
             self.trouble = "the run ended among the rows that it scales by; begin it anew"
             return
         try:
-            self.checkpoints.save(self.trainer, self.feed.offset, {"monitor": self.monitor})
+            others = {"monitor": self.monitor, "keeper": self.keeper}
+            self.checkpoints.save(self.trainer, self.feed.offset, others)
         except NotSaved as error:
             self.trouble, self.saved = str(error), False
             return
@@ -283,12 +302,24 @@ def read_shape(path: Path) -> tuple[int, ...]:
     return shape
 
 
+def make_keeper(options: Namespace, trainer: Trainer, shape: tuple[int, ...]) -> Keeper:
+    """Build what keeps the folder, and say what the run is made of."""
+    named = options.inputs if options.inputs and (len(options.inputs),) == tuple(shape) else ()
+    settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
+    name, classes = hide(options.address), tuple(options.classes)
+    about = About(name, classes, tuple(shape), tuple(named), options.slots, settings)
+    return Keeper(options.out, trainer, about, options.corrections)
+
+
 def restore(
-    checkpoints: Checkpoints, trainer: Trainer, monitor: Monitor, allow_mismatch: bool
+    checkpoints: Checkpoints,
+    trainer: Trainer,
+    others: Mapping[str, object],
+    allow_mismatch: bool,
 ) -> Any:
     """Go on from the last checkpoint, and return the place in the stream."""
     try:
-        return checkpoints.load(trainer, {"monitor": monitor}, allow_mismatch).offset
+        return checkpoints.load(trainer, others, allow_mismatch).offset
     except Refused as error:
         raise UsageError(f"{error}{hint(error)}") from None
 
@@ -334,28 +365,35 @@ def nothing(feed: Feed, address: str) -> str:
     )
 
 
-def finish(options: Namespace, trainer: Trainer, monitor: Monitor, loop: Loop, out: Path) -> None:
+def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out: Path) -> None:
     """Write the model and the suspects among the rows that are held, and say what came of it."""
-    console, figures = loop.console, loop.feed.figures()
-    about = {
+    console, figures, trainer = loop.console, loop.feed.figures(), keeper.trainer
+    told = {
         "model": options.model, "selector": options.selector, "settings": options.set,
         "input_shape": json.loads((out / SHAPE).read_text()), "classes": options.classes,
         "slots": monitor.slots, "seed": options.seed,
     }  # fmt: skip
-    save_model(trainer.best_model(), out / "model.safetensors", about)
+    save_model(trainer.best_model(), out / "model.safetensors", told)
     pool = trainer.buffer.pool()
-    suspects = find_suspects(trainer.averaged, [(pool, [str(n) for n in pool.ids.tolist()])])
-    write_suspects(suspects, options.classes, out / "suspects.csv")
+    rows = [(pool, [str(n) for n in pool.ids.tolist()])]
+    found = find_suspects(trainer.averaged, rows, pool)
+    suspects = keeper.open(found)
+    write_suspects(suspects, options.classes, out / FILES.table)
+    if loop.leaving.signal:  # who waits for the end has no time for pictures
+        keeper.end(None, (), "stopped")
+    else:
+        keeper.end(found, rows)
     console.print(
         f"{trainer.slots} slots, {figures.seen} records, {figures.bad} bad, "
         f"{figures.dropped} dropped"
         + ("; all is saved, and --resume goes on." if loop.saved else ".")
     )
-    for text in monitor.warnings:
+    for text in (*monitor.warnings, *keeping.troubles(keeper, loop.sending)):
         console.print(f"Warning: {text}.")
     if not loop.saved:
         console.print(f"Warning: this is not saved to go on from ({loop.trouble.rstrip('.')}).")
     selector = trainer.selector
     if isinstance(selector, Plausible) and (ratio := selector.clean_ratio()) is not None:
         console.print(f"Estimated clean ratio {ratio:.2f}.")
-    console.print(f"{len(suspects)} of {len(pool)} labels held look wrong: {out / 'suspects.csv'}")
+    console.print(f"{len(suspects)} of {len(pool)} labels held look wrong: {out / FILES.table}")
+    console.print(f"To look, and to review labels: tamis watch {out}")

@@ -21,12 +21,16 @@ from torch import Tensor, nn
 import tamis
 from tamis.buffers import BUFFERS, PuriDivER
 from tamis.checkpoint import Checkpoints, DamagedCheckpoint, save_model
-from tamis.commands import UsageError, saving
+from tamis.commands import UsageError, keeping, saving
+from tamis.commands.keeping import Sending
 from tamis.commands.progress import Bar
 from tamis.commands.saving import Leaving, Saver
 from tamis.data import Slot
+from tamis.drift import Alarm
+from tamis.folder import FILES
 from tamis.models import MODELS, Scale, start
 from tamis.monitor import NO_INFORMATION, CollapseWarning, Monitor
+from tamis.review import Keeper, about_table
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.streams import Intake, OnBad, Table, open_table
 from tamis.suspects import Suspect, find_suspects, write_suspects
@@ -34,14 +38,17 @@ from tamis.trainer import Diverged, Trainer
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
-  tamis train clicks.csv --label clicked --id user
+  tamis train clicks.csv --label clicked --id click
   tamis train images.npz --label y --model resnet18 --selector ITLM --set keep=0.8
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
+  tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
+  tamis train clicks.csv --label clicked --log tensorboard
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
-Written to the folder: log.jsonl, model.safetensors, suspects.csv, checkpoints, and skipped.jsonl
-if any. Ctrl-C and SIGTERM stop early and still save; --resume goes on exactly where the last
-checkpoint was, also after a crash."""
+Written to the folder: log.jsonl, model.safetensors, suspects.csv, checkpoints, what tamis report,
+watch, compare and export read, and skipped.jsonl if any. While it goes on, tamis watch shows it,
+and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still save;
+--resume goes on exactly where the last checkpoint was, also after a crash."""
 LEAST_SLOTS = 2000
 AVERAGE = "average"
 SHOWN = 10
@@ -52,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, help="CSV, Parquet or NPZ")
     add("--label", required=True, help="name of the label column")
-    add("--id", help="name of the column that names the rows (default: row number from 0)")
+    add("--id", help="column that names the rows, no two alike (default: number from 0)")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
     add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
@@ -90,6 +97,7 @@ def add_training_arguments(parser: ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="all chance comes from it (default 0)")
     add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
     add("--overwrite", action="store_true", help="replace an earlier run in the folder")
+    keeping.add_arguments(parser)
     saving.add_arguments(parser)
 
 
@@ -111,6 +119,7 @@ def run(options: Namespace) -> int:
     console = Console()
     out: Path = options.out
     check_folder(options)
+    keeping.check(options)
     selector = choose_selector(options.selector, options.set)
     skipped = out / "skipped.jsonl"
     intake = Intake(on_bad=options.on_bad, file=skipped)
@@ -123,48 +132,56 @@ def run(options: Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     slots = options.slots or max(len(table), LEAST_SLOTS)
     checkpoints = Checkpoints(out / "checkpoints", settings_of(options, table))
+    settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
+    keeper = Keeper(out, trainer, about_table(table, slots, settings), options.corrections)
     evaluate = (lambda: trainer.accuracy(*test)) if test else None
     with (
         warnings.catch_warnings(),
         Leaving() as leaving,
         Monitor(out / "log.jsonl", evaluate) as monitor,
+        Sending(options.log, out, settings) as sending,
     ):
         for told_below in (CollapseWarning, DamagedCheckpoint):
             warnings.simplefilter("ignore", told_below)
-        saver = Saver(checkpoints, trainer, monitor, skipped, options.save_every)
-        if not (options.resume and saver.resume(options.allow_mismatch)):
+        others = {"monitor": monitor, "keeper": keeper}
+        saver = Saver(checkpoints, trainer, others, skipped, options.save_every)
+        resumed = bool(options.resume and saver.resume(options.allow_mismatch))
+        if not resumed:
             checkpoints.clear()
             skipped.unlink(missing_ok=True)
-            saver.save()  # should training diverge at once, this is the last good one
+        keeper.begin(resumed)
+        saver.save()  # should training diverge at once, this is the last good one
         try:
             with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
-                for slot in play(trainer, table, slots):
-                    monitor.record(slot)
+                for slot in play(trainer, table, slots, keeper):
+                    sending.record(monitor.record(slot))
                     bar.advance(note(slot))
                     if leaving.signal:
                         break
                     saver.save_if_due()
         except Diverged as error:
+            keeper.end(None, (), "diverged")
             where = f"The last good checkpoint is in {checkpoints.folder}."
             raise Diverged(f"{error} {where}") from None
         saved = saver.save()
         if not len(trainer.buffer):
+            keeper.end(None, (), "stopped")
             raise UsageError(f"{options.file} has no row that can be trained on. {tell(intake)}")
+        suspects = None
         try:
             save_model(
                 trainer.best_model(), out / "model.safetensors", about(options, table, monitor)
             )
-            rows = on_device(table, trainer, leaving)
-            suspects = find_suspects(trainer.averaged, rows)
-            write_suspects(suspects, table.classes, out / "suspects.csv")
+            suspects = list_suspects(trainer, table, keeper, leaving)
         except TimeUp:
-            suspects = None
+            keeper.end(None, (), "stopped")
         except OSError as error:
             raise UsageError(f"{out} cannot be written to: {error.strerror}.") from None
     if leaving.signal:
         kept = "all is saved, and --resume goes on" if saved else "the last checkpoint is older"
         console.print(f"Stopped after {trainer.slots} slots of {slots}; {kept}.")
-    for text in [*monitor.warnings, *troubles(saver, monitor, trainer)]:
+    told = (*monitor.warnings, *troubles(saver, monitor, trainer))
+    for text in (*told, *keeping.troubles(keeper, sending)):
         console.print(f"Warning: {text}.")
     if intake.skipped:
         console.print(tell(intake) + f" See {skipped}.")
@@ -175,7 +192,10 @@ def run(options: Namespace) -> int:
         console.print(f"Estimated clean ratio {ratio:.2f}.")
     if suspects is not None:
         show(suspects, table, console)
+    if settled := keeper.settled():
+        console.print(f"{len(settled)} labels were decided about by people.")
     console.print(f"Model, log{'' if suspects is None else ', suspects'}: {out}")
+    console.print(f"To look, and to review labels: tamis watch {out}")
     return 128 + leaving.signal if leaving.signal else 0
 
 
@@ -190,15 +210,18 @@ def check_folder(options: Namespace) -> None:
         )
 
 
-def play(trainer: Trainer, table: Table, slots: int) -> Iterator[Slot]:
+def play(trainer: Trainer, table: Table, slots: int, keeper: Keeper) -> Iterator[Slot]:
     """Play the file, then go on learning from what is held until the slots are done.
 
-    A trainer that has seen the first slots goes on behind them.
+    A trainer that has seen the first slots goes on behind them. Rows go by their numbers where
+    they have no names of their own.
     """
     stream = table.named(table.rows_per_slot, table.intake, skip=trainer.slots)
     for _ in range(trainer.slots, slots):
-        samples, _ = next(stream, (None, None))
+        samples, names = next(stream, (None, None))
+        samples, names = keeper.mend(samples, names if table.id_column else None)
         slot = trainer.step(samples)
+        keeper.record(slot, samples, names)
         if not slot.held and slot.number >= len(table):
             return
         yield slot
@@ -249,6 +272,7 @@ def build_trainer(
             ema=options.ema,
             pool_size=options.pool_size,
             intake=intake,
+            tracker=Alarm(classes),
             device=device,
             seed=options.seed,
         )
@@ -345,6 +369,24 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
 
 class TimeUp(Exception):
     """There is no time to finish: somebody waits for the process to end."""
+
+
+def list_suspects(
+    trainer: Trainer, table: Table, keeper: Keeper, leaving: Leaving
+) -> list[Suspect]:
+    """Write down whose label looks wrong, and return those that nobody has decided about.
+
+    Who is told to stop leaves the page with the suspects that it has: pictures take time.
+    """
+    held, rows = trainer.buffer.pool(), on_device(table, trainer, leaving)
+    found = find_suspects(trainer.averaged, rows, held, table.rows_per_slot)
+    suspects = keeper.open(found)
+    write_suspects(suspects, table.classes, keeper.folder / FILES.table)
+    if leaving.signal:
+        keeper.end(None, (), "stopped")
+    else:
+        keeper.end(found, on_device(table, trainer, leaving))
+    return suspects
 
 
 def on_device(table: Table, trainer: Trainer, leaving: Leaving) -> Iterator[tuple[Any, list[str]]]:

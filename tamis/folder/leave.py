@@ -53,7 +53,9 @@ def leave_suspects(
     looked = [suspect for suspect in suspects[:most_near] if suspect.row in inputs]
     if local and held and looked:
         asked = Samples(
-            torch.stack([inputs[suspect.row] for suspect in looked if suspect.row is not None]),
+            torch.stack([inputs[suspect.row] for suspect in looked if suspect.row is not None]).to(
+                held.inputs.device
+            ),
             torch.tensor([suspect.given for suspect in looked], device=held.labels.device),
             torch.tensor([suspect.row for suspect in looked], device=held.labels.device),
             torch.zeros(len(looked), dtype=torch.long, device=held.labels.device),

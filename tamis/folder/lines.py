@@ -36,6 +36,22 @@ def add_line(path: Path, record: Mapping[str, Any], sync: bool = False) -> int:
     return end + len(line) - len(line.lstrip(b"\n"))
 
 
+def end_of(path: Path) -> int:
+    """Say where a file ends, once the disk has it up to there; 0 where there is none."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        return file.seek(0, os.SEEK_END)
+
+
+def cut_back(path: Path, end: int) -> None:
+    """Take back what was added to a file since it ended there."""
+    if path.exists() and path.stat().st_size > end:
+        with path.open("r+b") as file:
+            file.truncate(end)
+
+
 def read_lines(path: Path) -> list[Line]:
     """Read all lines that are whole; none where there is no file."""
     return Tail(path).read()

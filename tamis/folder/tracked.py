@@ -12,11 +12,12 @@ import torch
 
 from tamis.data import Samples, Slot
 from tamis.drift import Alarm
-from tamis.folder.lines import Line, Tail, add_line
+from tamis.folder.lines import Line, Tail, add_line, cut_back, end_of
 from tamis.folder.names import FILES
 from tamis.noise_rate import Tracker
 
 T = TypeVar("T", "Point", "Noted")
+WRITTEN = (FILES.tracked, FILES.alarms)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,17 @@ class Tracking:
         true = self._clean / self._arrived if self._arrived else None
         self._arrived = self._clean = 0
         add_line(self.folder / FILES.tracked, asdict(replace(point, true=true)))
+
+    def state(self) -> dict[str, Any]:
+        """Return what was counted, and where the files end."""
+        ends = {name: end_of(self.folder / name) for name in WRITTEN}
+        return {"arrived": self._arrived, "clean": self._clean, "ends": ends}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Count on from what `state` gave; lines that were written since then are taken back."""
+        self._arrived, self._clean = int(state["arrived"]), int(state["clean"])
+        for name in WRITTEN:
+            cut_back(self.folder / name, int(state["ends"][name]))
 
 
 def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> Point:

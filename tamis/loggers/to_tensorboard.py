@@ -17,7 +17,7 @@ class ToTensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise NoTracker("TensorBoard is missing: pip install tensorboard.") from None
+            raise NoTracker("TensorBoard is missing: pip install 'tamis[tensorboard]'.") from None
         self._writer = SummaryWriter(str(folder / "tensorboard"))
         text = "\n".join(f"    {name}: {value}" for name, value in settings.items())
         self._writer.add_text("settings", text)

@@ -18,7 +18,7 @@ class ToWandB:
         try:
             wandb = import_module("wandb")
         except ImportError:
-            raise NoTracker("Weights & Biases is missing: pip install wandb.") from None
+            raise NoTracker("Weights & Biases is missing: pip install 'tamis[wandb]'.") from None
         self._run = wandb.init(
             name=folder.resolve().name,
             dir=str(folder),

@@ -121,9 +121,10 @@ class Desk:
             }
 
     def near(self, name: str) -> dict[str, Any]:
-        """Return what is most like a suspect."""
+        """Return what is most like a suspect, and what is decided about it by now."""
         with self._lock:
-            return {"near": self._near.of(name)}
+            self.run.decisions.update()
+            return {"near": self._near.of(name), "decision": self._decided(name)}
 
     def decide(self, body: bytes) -> dict[str, Any]:
         """Take a decision down."""

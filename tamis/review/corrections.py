@@ -12,6 +12,7 @@ import torch
 from tamis.data import Samples
 from tamis.review.decisions import Decision, Decisions
 from tamis.review.mending import drop, follow, relabel, remind
+from tamis.review.texts import pack_texts, unpack_texts
 from tamis.trainer import Trainer
 
 SPARE = 20_000
@@ -115,11 +116,13 @@ class Corrections:
 
     def state(self) -> dict[str, Any]:
         """Return the names of the rows held; decisions are in their file."""
-        return {"names": list(self._numbers), "numbers": list(self._numbers.values())}
+        numbers = torch.tensor(list(self._numbers.values()), dtype=torch.long)
+        return {"names": pack_texts(self._numbers), "numbers": numbers}
 
     def load(self, state: dict[str, Any]) -> None:
         """Know rows by the names that `state` gave, and look at all decisions once more."""
-        self._numbers = dict(zip(state["names"], state["numbers"], strict=True))
+        names, numbers = unpack_texts(state["names"]), state["numbers"].tolist()
+        self._numbers = dict(zip(names, numbers, strict=True))
         self._named = bool(self._numbers)
         self._open = set(self.decisions.in_force())
 

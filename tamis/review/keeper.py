@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,10 @@ class Keeper:
         keeper.end(suspects, rows)
 
     It follows the decisions made in its own folder and, if given, those in another file,
-    `corrections`. What it must remember is in `state`, so that a checkpoint can hold it. The
-    trainer should have a tracker, best an `Alarm`; without one nothing is told of the clean ratio.
+    `corrections`. What it must remember is in `state`, so that a checkpoint can hold it, and what
+    was written since then is taken back by `load`. The trainer should have a tracker, best an
+    `Alarm`; without one nothing is told of the clean ratio. A disk that fails costs no more than
+    what could not be written or read: `lost` counts how often.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class Keeper:
         self.trainer = trainer
         self.about = about
         self.show = shower(about.input_shape, about.columns)
+        self.lost = 0
         self.own = Corrections(folder / FILES.decisions, about.classes)
-        self.given = Corrections(corrections, about.classes) if corrections else None
+        another = corrections and corrections.resolve() != (folder / FILES.decisions).resolve()
+        self.given = Corrections(corrections, about.classes) if corrections and another else None
         self.tracking = Tracking(folder, trainer.tracker) if trainer.tracker else None
         self.lookout = Lookout(folder, trainer, about.classes, self.show, settled=self.settled)
 
@@ -68,7 +73,8 @@ class Keeper:
         called = None if names is None else dict(zip(samples.ids.tolist(), names, strict=True))
         for corrections in self._all():
             left = None if called is None else [called[number] for number in mended.ids.tolist()]
-            mended = corrections.mend(mended, left)
+            with self._sparing():
+                mended = corrections.mend(mended, left)
         return mended, None if called is None else [called[at] for at in mended.ids.tolist()]
 
     def record(
@@ -76,10 +82,18 @@ class Keeper:
     ) -> None:
         """Write down what there is to write after a slot, and take new decisions in."""
         if self.tracking:
-            self.tracking.record(slot, samples)
-        self.lookout.see(slot.number, samples, names)
+            with self._sparing():
+                self.tracking.record(slot, samples)
+        with self._sparing():
+            self.lookout.see(slot.number, samples, names)
         for corrections in self._all():
-            corrections.apply(self.trainer)
+            with self._sparing():
+                corrections.apply(self.trainer)
+
+    @property
+    def strange(self) -> bool:
+        """Say whether a decision named a label that is no class."""
+        return any(corrections.strange for corrections in self._all())
 
     def settled(self) -> set[str]:
         """Ids of the rows that somebody has decided about."""
@@ -96,7 +110,7 @@ class Keeper:
         Those decided in this folder are among them, so that the page can show what was decided.
         """
         if suspects is not None and len(self.trainer.buffer):
-            given = self.given.settled if self.given else set()
+            given = set() if self.given is None else self.given.settled
             left = [suspect for suspect in suspects if suspect.id not in given]
             held, classes = self.trainer.buffer.pool(), self.about.classes
             local = self.trainer.averaged
@@ -105,17 +119,31 @@ class Keeper:
         write_about(self.folder, self.about)
 
     def state(self) -> dict[str, Any]:
-        """Return the names that rows are known by."""
-        return {"own": self.own.state(), "given": self.given.state() if self.given else None}
+        """Return the names that rows are known by, the suspects, and where files end."""
+        return {
+            "names": self.own.state(),
+            "lookout": self.lookout.state(),
+            "tracking": self.tracking.state() if self.tracking else None,
+        }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Know rows by the names that `state` gave."""
-        self.own.load(state["own"])
-        if self.given and state["given"]:
-            self.given.load(state["given"])
+        """Go on from what `state` gave, and look at all decisions once more."""
+        for corrections in self._all():
+            corrections.load(state["names"])
+        self.lookout.load(state["lookout"])
+        if self.tracking:
+            self.tracking.load(state["tracking"])
+
+    @contextmanager
+    def _sparing(self) -> Iterator[None]:
+        """Count what the disk did not do, and have the run go on."""
+        try:
+            yield
+        except OSError:
+            self.lost += 1
 
     def _all(self) -> list[Corrections]:
-        return [self.given, self.own] if self.given else [self.own]
+        return [self.own] if self.given is None else [self.given, self.own]
 
 
 def about_table(table: Table, slots: int, settings: Mapping[str, Any]) -> About:

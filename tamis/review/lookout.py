@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,6 +13,7 @@ from tamis.folder.leave import leave_suspects
 from tamis.folder.pictures import Show
 from tamis.review.queue import Queue
 from tamis.review.samples import together
+from tamis.review.texts import pack_texts, unpack_texts
 from tamis.suspects import Judge, Suspect
 from tamis.trainer import Trainer
 
@@ -20,6 +21,11 @@ ASKED = 2048
 """Rows held that are asked about suspects, at the most."""
 NEAR = 200
 """Suspects whose neighbours are looked for while a run goes on: the next look brings others."""
+MOST_A_SLOT = 20
+"""Rows of a slot that are looked at while a run goes on: what is noted stays bounded."""
+BELIEVED = (0.0, 0)
+"""Score of a row that nobody needs to be asked about, and no class."""
+HERE = torch.device("cpu")
 
 
 class Noted(NamedTuple):
@@ -33,10 +39,11 @@ class Noted(NamedTuple):
 class Lookout:
     """Keeps suspects.jsonl of a running trainer fresh: the worst of late, each scored anew.
 
-    Call `see` once a slot, with the rows that arrived. Every `every` slots those that have come
-    since are judged, and so are those in the queue: as labels are corrected and the model learns,
-    some are believed and leave, others go up. What is `settled` leaves for good. The inputs of what
-    is in the queue are kept, and no others.
+    Call `see` once a slot, with the rows that arrived. Every `every` slots, the first times after a
+    quarter and a half of them, those that have come since are judged, and so are those in the
+    queue: as labels are corrected and the model learns, some are believed and leave, others go up.
+    What is `settled` leaves for good. The inputs of what is in the queue or waits to be looked at
+    are kept, and no others.
 
         lookout = Lookout(folder, trainer, classes, shower(shape))
         for samples, names in rows:
@@ -66,9 +73,11 @@ class Lookout:
     def see(self, slot: int, samples: Samples | None, names: Sequence[str] | None = None) -> None:
         """Note the rows that arrived in a slot, and look at them when it is time."""
         if samples is not None and len(samples):
-            called = list(names or map(str, samples.ids.tolist()))
+            samples = samples[slice(MOST_A_SLOT)]
+            called = list(names or map(str, samples.ids.tolist()))[:MOST_A_SLOT]
             self._noted.append(Noted(samples, called, [slot] * len(called)))
-        if (slot + 1) % self.every == 0:
+        done = slot + 1
+        if done % self.every == 0 or done in (self.every // 4, self.every // 2):
             self.look(slot)
 
     def look(self, slot: int) -> None:
@@ -80,14 +89,15 @@ class Lookout:
         held = held[
             torch.randperm(len(held), generator=self._generator)[:ASKED].to(held.ids.device)
         ]
-        rows = together([part.samples for part in self._noted]).to(self.trainer.device)
-        names = [name for part in self._noted for name in part.names]
-        came = [slot for part in self._noted for slot in part.came]
+        rows, names, came = self._all()
         newest = {name: at for at, name in enumerate(names)}  # a row may have come twice
-        scores, others = Judge(self.trainer.averaged, held).scores(rows)
+        judge, there = Judge(self.trainer.averaged, held), rows.to(self.trainer.device)
+        doubtful = judge.doubtful(there)
+        scores, others = (part.tolist() for part in judge.scores(there[doubtful]))
         found = []
+        judged = dict(zip(doubtful.tolist(), zip(scores, others, strict=True), strict=True))
         for name, at in newest.items():
-            score, other = scores[at].item(), int(others[at])
+            score, other = judged.get(at, BELIEVED)
             if name in self.queue:
                 self.queue.rescore(name, score, other)
             elif score > 0.5:
@@ -103,10 +113,41 @@ class Lookout:
         leave_suspects(
             self.folder,
             self.queue.ranked(),
-            [(part.samples, part.names) for part in self._noted],
+            [(rows, names)],
             self.classes,
             self.show,
             self.trainer.averaged,
             held,
             most_near=NEAR,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what is in the queue, what waits to be looked at, and where chance stands."""
+        noted = self._all() if self._noted else None
+        return {
+            "queue": self.queue.state(),
+            "noted": noted
+            and {
+                "rows": noted.samples.columns(),
+                "names": pack_texts(noted.names),
+                "came": torch.tensor(noted.came),
+            },
+            "chance": self._generator.get_state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        self.queue.load(state["queue"])
+        self._generator.set_state(state["chance"])
+        self._noted = []
+        if noted := state["noted"]:
+            samples = Samples(**noted["rows"])
+            names, came = unpack_texts(noted["names"]), noted["came"].tolist()
+            self._noted = [Noted(samples, names, came)]
+
+    def _all(self) -> Noted:
+        return Noted(
+            together([part.samples.to(HERE) for part in self._noted]),
+            [name for part in self._noted for name in part.names],
+            [slot for part in self._noted for slot in part.came],
         )

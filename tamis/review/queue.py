@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tamis.suspects import Suspect
 
@@ -75,6 +76,16 @@ class Queue:
     def ranked(self) -> list[Suspect]:
         """Return the suspects, the one to look at first in front."""
         return [entry.suspect for entry in self._in_order()]
+
+    def state(self) -> dict[str, Any]:
+        """Return what is in the queue; what is settled is in the file of decisions."""
+        return {"now": self.now, "entries": [asdict(entry) for entry in self._entries.values()]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Hold what `state` gave."""
+        self.now = state["now"]
+        entries = [Entry(Suspect(**found["suspect"]), found["slot"]) for found in state["entries"]]
+        self._entries = {entry.suspect.id: entry for entry in entries}
 
     def _in_order(self) -> list[Entry]:
         return sorted(self._entries.values(), key=self._weight, reverse=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from tamis import Monitor, Naive, Sliding, Trainer
 from tamis.folder import read_lines
 from tamis.loggers import LOGGERS, NoTracker
+from tamis.loggers.to_mlflow import UNASKED
 from tamis.monitor import Accuracy
 
 NAMES = {"loss", "agreement", "accuracy", "accuracy_ema", "purity", "coverage", "seconds"}
@@ -46,40 +48,88 @@ def test_tensorboard_has_what_the_log_has(tmp_path: Path, blobs, blob_model) -> 
         assert found == pytest.approx(wanted, abs=1e-6)
 
 
-def test_mlflow_and_wandb_are_called_as_they_want(
-    tmp_path: Path, blobs, blob_model, monkeypatch
-) -> None:
-    """Against stand-ins: neither is a part of the tests."""
-    sent: list[tuple[str, Any]] = []
-    mlflow = SimpleNamespace(
-        start_run=lambda run_name: sent.append(("start", run_name)),
-        log_params=lambda settings: sent.append(("settings", settings)),
-        log_metrics=lambda numbers, step: sent.append(("numbers", (step, numbers))),
-        end_run=lambda: sent.append(("end", None)),
-    )
-    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
-    lines = run(tmp_path, LOGGERS["mlflow"](tmp_path, {"k": 8}), blobs, blob_model)
-    assert sent[0] == ("start", tmp_path.name)
-    assert sent[1] == ("settings", {"k": "8"})
-    assert [step for kind, (step, _) in sent[2:-1]] == [line["slot"] for line in lines]
-    assert sent[-1] == ("end", None)
-    sent.clear()
-    handle = SimpleNamespace(
-        log=lambda numbers, step: sent.append(("numbers", (step, numbers))),
-        finish=lambda: sent.append(("end", None)),
-    )
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **settings: handle))
-    run(tmp_path / "other", LOGGERS["wandb"](tmp_path, {"k": 8}), blobs, blob_model)
-    assert sent[0][1][1].keys() >= NAMES - {"accuracy", "accuracy_ema"}
-    assert sent[4][1][1].keys() >= NAMES
-    assert len(sent) == 21
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse every address that is not on this machine."""
+    connect = socket.socket.connect
+
+    def refuse(self: socket.socket, address: Any) -> None:
+        assert isinstance(address, str | bytes) or address[0] in ("127.0.0.1", "::1"), address
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what the machine says about trackers, and have them send nothing."""
+    for name in list(os.environ):
+        if name.startswith(("MLFLOW_", "WANDB_")):
+            monkeypatch.delenv(name)
+    for name in UNASKED:
+        monkeypatch.setenv(name, "true")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+
+
+@pytest.mark.usefixtures("no_network", "no_settings")
+@pytest.mark.filterwarnings("default")  # of the library's own
+def test_mlflow_has_what_the_log_has(tmp_path: Path, blobs, blob_model, monkeypatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    monkeypatch.setattr(mlflow, "is_tracking_uri_set", lambda: False)  # other tests may have
+    settings = {"k": 8, "long": "x" * 1000}
+    lines = run(tmp_path, LOGGERS["mlflow"](tmp_path, settings), blobs, blob_model)
+    assert (tmp_path / "mlruns").is_dir()
+    client = mlflow.MlflowClient((tmp_path / "mlruns").as_uri())
+    (found,) = client.search_runs(["0"])
+    assert found.info.run_name == tmp_path.name
+    assert found.info.status == "FINISHED"
+    assert found.data.params["k"] == "8"
+    assert set(found.data.metrics) >= NAMES
+    for name in ("loss", "purity", "accuracy_ema"):
+        wanted = {line["slot"]: line[name] for line in lines if line[name] is not None}
+        history = client.get_metric_history(found.info.run_id, name)
+        assert {point.step: point.value for point in history} == pytest.approx(wanted)
+
+
+@pytest.mark.usefixtures("no_network", "no_settings")
+@pytest.mark.filterwarnings("default")
+def test_mlflow_goes_where_its_own_settings_say(tmp_path: Path, blobs, blob_model) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    mlflow.set_tracking_uri((tmp_path / "elsewhere").as_uri())
+    run(tmp_path / "run", LOGGERS["mlflow"](tmp_path / "run", {}), blobs, blob_model)
+    assert (tmp_path / "elsewhere").is_dir()
+    assert not (tmp_path / "run" / "mlruns").exists()
+
+
+@pytest.mark.usefixtures("no_network", "no_settings")
+@pytest.mark.filterwarnings("default")
+def test_wandb_has_what_the_log_has(tmp_path: Path, blobs, blob_model) -> None:
+    pytest.importorskip("wandb", reason="Weights & Biases is not installed")
+    logger = LOGGERS["wandb"](tmp_path, {"k": 8})
+    sent: dict[int, dict[str, float]] = {}
+    log = logger._run.log
+
+    def note(numbers: dict[str, float], step: int) -> None:
+        sent[step] = numbers
+        log(numbers, step=step)
+
+    logger._run.log = note
+    lines = run(tmp_path, logger, blobs, blob_model)
+    assert list(sent) == [line["slot"] for line in lines]
+    assert sent[4].keys() >= NAMES
+    (kept,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    content = kept.read_bytes()
+    assert all(name.encode() in content for name in NAMES)
+    assert content.count(b"accuracy_ema") >= 4
 
 
 @pytest.mark.parametrize("name", LOGGERS)
 def test_without_its_package_there_is_one_sentence(name: str, tmp_path: Path, monkeypatch) -> None:
     for module in ("tensorboard", "torch.utils.tensorboard", "mlflow", "wandb"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(NoTracker, match="is missing: pip install"):
+    with pytest.raises(NoTracker, match=rf"is missing: pip install 'tamis\[{name}\]'"):
         LOGGERS[name](tmp_path, {})
 
 

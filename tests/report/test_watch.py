@@ -188,7 +188,7 @@ def test_neighbours_of_a_suspect(client: Client, folder: Path) -> None:
     near = client.get("/near", id=name)["near"]
     assert len(near) == 5
     assert all(other["label"].startswith("number") for other in near)
-    assert client.get("/near", id="no such") == {"near": []}
+    assert client.get("/near", id="no such") == {"near": [], "decision": None}
 
 
 def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) -> None:

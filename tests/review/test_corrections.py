@@ -153,7 +153,7 @@ def test_names_are_forgotten_with_their_rows(path, blobs, blob_model, monkeypatc
         trainer.step(corrections.mend(blobs[part], [f"n{n}" for n in range(10 * at, 10 * at + 10)]))
         Decisions(path).decide(Decision(f"n{10 * at}", "skip"))
         corrections.apply(trainer)
-        assert len(corrections.state()["names"]) <= 120
+        assert len(corrections.state()["numbers"]) <= 120
 
 
 def test_nothing_new_costs_next_to_nothing(path, blobs, blob_model) -> None:

@@ -10,11 +10,12 @@ import torch
 
 from tamis import Alarm, Intake, Monitor, Plausible, Sliding, Trainer
 from tamis.checkpoint import Checkpoints
-from tamis.folder import About, Neighbourhood, Shelf, Told, read_about
+from tamis.folder import About, Neighbourhood, Noted, Shelf, Told, add_line, read_about
 from tamis.models import mlp, start
 from tamis.report.run_data import Run
 from tamis.report.run_page import render_run
 from tamis.review import Decision, Decisions, Keeper, about_table
+from tamis.review.lookout import MOST_A_SLOT
 from tamis.streams import Constant, Replay, Symmetric, Table, digits, open_table
 from tamis.suspects import find_suspects
 
@@ -180,25 +181,37 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
 
 def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    whole.mkdir()
-    train(whole, table, slots=160)
-    trainer = make_trainer(table)
-    keeper = Keeper(broken, trainer, about_of(table))
+
+    def begin(folder: Path) -> tuple[Trainer, Keeper]:
+        trainer = make_trainer(table)
+        keeper = Keeper(folder, trainer, about_of(table))
+        keeper.lookout.every = 40
+        return trainer, keeper
+
+    def same(*names: str) -> bool:
+        return all((whole / name).read_bytes() == (broken / name).read_bytes() for name in names)
+
+    trainer, keeper = begin(whole)
     keeper.begin()
-    go_on(broken, table, trainer, keeper, 80)
+    go_on(whole, table, trainer, keeper, 160)
+    live = (whole / "suspects.jsonl").read_bytes()
+    trainer, keeper = begin(broken)
+    keeper.begin()
+    go_on(broken, table, trainer, keeper, 90)
     checkpoints = Checkpoints(broken / "checkpoints")
     checkpoints.save(trainer, others={"keeper": keeper})
     go_on(broken, table, trainer, keeper, 130)  # lost in a crash
-    again = make_trainer(table)
-    keeper = Keeper(broken, again, about_of(table))
+    again, keeper = begin(broken)
     checkpoints.load(again, {"keeper": keeper})
     keeper.begin(resumed=True)
+    assert [point.slot for point in Told(broken).points] == [49]
     go_on(broken, table, again, keeper, 160)
+    assert same("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl")
     keeper_ends(table, again, keeper)
-    assert Told(broken).points == Told(whole).points
-    one, other = (Shelf(folder) for folder in (whole, broken))
-    assert one.read(one.spines) == other.read(other.spines)
-    answer(broken, truth, 1)
+    assert (broken / "suspects.jsonl").read_bytes() != live
+    before = next(spine for spine in Shelf(broken).spines if spine.row < 900)
+    decisions = Decisions(broken / "decisions.jsonl")
+    decisions.decide(Decision(before.id, "drop", None, before.given))
     keeper.record(again.step())
     assert keeper.own.applied == 1  # held rows are known by name, also those from before
 
@@ -220,3 +233,52 @@ def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -
     assert not (tmp_path / "tracked.jsonl").exists()
     assert read_about(tmp_path).ended == "stopped"
     assert Run(tmp_path).state == "stopped early"
+
+
+def test_alarms_of_slots_that_are_done_again_are_taken_back(table, tmp_path) -> None:
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    add_line(tmp_path / "alarms.jsonl", Noted(3, "noise", 0.9, 0.5)._asdict())
+    state = keeper.state()
+    add_line(tmp_path / "alarms.jsonl", Noted(70, "noise", 0.5, 0.9)._asdict())
+    keeper.load(state)
+    assert [alarm.slot for alarm in Told(tmp_path).alarms] == [3]
+
+
+def test_corrections_that_are_empty_at_first_are_followed(table, truth, tmp_path) -> None:
+    corrections = tmp_path / "decisions.jsonl"
+    corrections.touch()
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path / "run", trainer, about_of(table), corrections)
+    keeper.begin()
+    go_on(tmp_path / "run", table, trainer, keeper, 20)
+    given, _ = truth["scan-7"]
+    Decisions(corrections).decide(Decision("scan-7", "drop", None, given))
+    go_on(tmp_path / "run", table, trainer, keeper, 21)
+    assert 7 not in trainer.buffer.pool().ids
+
+
+def test_its_own_decisions_named_as_corrections_are_followed_once(table, tmp_path) -> None:
+    keeper = Keeper(tmp_path, make_trainer(table), about_of(table), tmp_path / "decisions.jsonl")
+    assert keeper.given is None
+
+
+def test_a_full_disk_costs_lines_and_not_the_run(table, tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    keeper.begin()
+    monkeypatch.setattr("tamis.folder.tracked.add_line", full)
+    go_on(tmp_path, table, trainer, keeper, 60)
+    assert keeper.lost == 1
+    assert trainer.slots == 60
+
+
+def test_slots_of_many_rows_are_looked_at_in_part(table, tmp_path) -> None:
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    for samples, names in table.named(500):
+        keeper.record(trainer.step(samples), samples, names)
+    assert len(keeper.lookout.state()["noted"]["came"]) == 3 * MOST_A_SLOT

@@ -84,15 +84,26 @@ function drawDesk() {
   }
   const slot = item.slot === null ? "" : `, slot ${item.slot}`;
   at("current").replaceChildren(drawSight(item.show, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
-  const decided = tell(item.decision);
-  if (decided) at("current").append(make("strong", `${decided}${item.decision.author ? ` by ${item.decision.author}` : ""}`));
+  drawDecided(item);
   drawNear(item);
+}
+
+function drawDecided(item) {
+  const before = at("current").querySelector("strong"), decided = tell(item.decision);
+  if (before) before.remove();
+  if (decided) at("current").append(make("strong", `${decided}${item.decision.author ? ` by ${item.decision.author}` : ""}`));
 }
 
 async function drawNear(item) {
   at("near").replaceChildren();
-  const { near } = await ask(`/near?id=${encodeURIComponent(item.id)}`).catch(() => ({ near: [] }));
-  if (state.items[state.current] !== item || !near.length) return;
+  const { near, decision } = await ask(`/near?id=${encodeURIComponent(item.id)}`).catch(() => ({ near: [], decision: item.decision }));
+  if (state.items[state.current] !== item) return;
+  if (!state.unsent.has(item.id) && tell(decision) !== tell(item.decision)) { /* somebody else has decided about what is on the desk */
+    item.decision = decision;
+    refill(item);
+    drawDecided(item);
+  }
+  if (!near.length) return;
   at("near").replaceChildren(make("h3", "Most like it, with their labels"), ...near.map((other) => {
     const card = make("div", undefined, "card");
     card.append(drawSight(other.show, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.likeness).toFixed(2)}`, "soft"));
