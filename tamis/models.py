@@ -80,7 +80,10 @@ class AsImages(nn.Module):
 
 
 class Scale(nn.Module):
-    """Bring raw columns to mean 0 and deviation 1, so that a saved model takes raw inputs."""
+    """Bring raw columns to mean 0 and deviation 1, so that a saved model takes raw inputs.
+
+    Those may be of any type: whole numbers and doubles become what the model works in.
+    """
 
     def __init__(self, mean: Tensor, deviation: Tensor) -> None:
         super().__init__()
@@ -89,7 +92,8 @@ class Scale(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return scaled inputs."""
-        return (inputs - self.get_buffer("mean")) * self.get_buffer("factor")
+        mean = self.get_buffer("mean")
+        return (inputs.to(mean.dtype) - mean) * self.get_buffer("factor")
 
 
 def convolution(width: int, planes: int, stride: int, size: int = 3) -> list[nn.Module]:

@@ -148,3 +148,17 @@ def test_killed_while_it_reads_redis_it_loses_nothing(tmp_path: Path, redis: Red
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [line["slot"] for line in log] == list(range(len(log)))
     assert log[-1]["seen"] == total
+
+
+def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of one's own gives what numpy gives, which is doubles."""
+    monkeypatch.chdir(tmp_path)
+    Path("doubles.py").write_text(
+        "import numpy as np\n\n"
+        "def to_row(record):\n"
+        "    return np.array([record['a'], record['b']]), int(record['kind'] == 'bee')\n"
+    )
+    rows = write_rows(tmp_path / "rows.jsonl", 300)
+    wanted = ["--rows", "doubles:to_row", "--classes", "ant", "bee", "--slots", 30]
+    assert stream(rows, *wanted, "--out", tmp_path / "run") == 0
+    assert (tmp_path / "run" / "model.safetensors").exists()
