@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format docs bench bench-gpu results faults advisories clean
+.PHONY: demo test check lint format docs bench bench-gpu bench-ranks results faults advisories clean
 
 demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
@@ -35,6 +35,9 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 	$(BIN)/python -m benchmarks.gpu
 	$(BIN)/python -m benchmarks.page
+
+bench-ranks: $(VENV)/.ok  ## two ranks: picks, cost, bytes, kills, Ray; into docs/scale.md
+	$(BIN)/python -m benchmarks.ranks
 
 faults: $(VENV)/.ok  ## the matrix of faults, one line a row, half an hour, into docs/reliability.md
 	$(BIN)/python -m tests.faults.matrix

@@ -52,11 +52,15 @@ def descend(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
     """
     for optimizer in optimizers:
         optimizer.zero_grad()
-    spoilt = ~loss.detach().isfinite()
-    here = loss.device.type == "cpu"
-    if not (here and spoilt):
+    if loss.device.type != "cpu" or loss.detach().isfinite():
         loss.backward()
-        spoilt = spoilt | ~(length_of_step(optimizers) <= LONGEST)
+    return finish(loss.detach(), *optimizers, kept=kept)
+
+
+def finish(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
+    """Do the step that the gradients of a loss say, unless it is spoilt; `descend` tells more."""
+    spoilt = ~loss.isfinite() | ~(length_of_step(optimizers) <= LONGEST)
+    here = loss.device.type == "cpu"
     if not (here and spoilt):
         for optimizer in optimizers:
             if not here:
@@ -65,7 +69,7 @@ def descend(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
     if not here or spoilt:
         for place, before in kept:
             place.copy_(torch.where(spoilt, before, place))
-    return loss.detach().masked_fill(spoilt, torch.nan)
+    return loss.masked_fill(spoilt, torch.nan)
 
 
 def keep_buffers(*models: nn.Module) -> Kept:
