@@ -65,7 +65,7 @@ class Ranks:
             return mine[None]
         everyone = mine.new_empty(self.size, *mine.shape)
         with self._counting(name, (self.size - 1) * mine.nbytes):
-            dist.all_gather(list(everyone.unbind()), mine.contiguous())
+            dist.all_gather_into_tensor(everyone, mine.contiguous()[None])
         return everyone
 
     def add(self, name: str, mine: Tensor) -> Tensor:
