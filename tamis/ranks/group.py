@@ -15,6 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+gather_whole = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+"""One tensor of everybody's: its name changed in torch 2.13."""
+
 
 class RankLost(RuntimeError):
     """Another rank has ended, or does not answer: the job is over, and can be started again."""
@@ -65,7 +68,7 @@ class Ranks:
             return mine[None]
         everyone = mine.new_empty(self.size, *mine.shape)
         with self._counting(name, (self.size - 1) * mine.nbytes):
-            dist.all_gather_into_tensor(everyone, mine.contiguous()[None])
+            gather_whole(everyone, mine.contiguous()[None])
         return everyone
 
     def add(self, name: str, mine: Tensor) -> Tensor:

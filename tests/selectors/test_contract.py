@@ -28,6 +28,7 @@ MAY_SHOW_CLEAN = (
     "experiments/", "report/", "folder/tracked.py",  # they show how simulations went
     "review/quality.py", "commands/suspects.py",  # they measure suspects against the truth
     "review/corrections.py", "review/mending.py",  # a label that a person gave counts as right
+    "ranks/pool.py",  # it carries it from rank to rank
 )  # fmt: skip
 
 
