@@ -34,29 +34,12 @@ from tamis.sources import (
     Policy,
     ReadAhead,
 )
+from tests.faults.row import Row
 
 OUT = Path(__file__).parent.parent / "docs" / "reliability" / "sources.csv"
 COLUMNS = Columns(["a", "b"], label="kind", classes=2, id="id")
 LOAD = 200
 """Messages that must come through between two restarts, so that each hits a stream under load."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the matrix."""
-
-    fault: str
-    trials: int
-    passed: int
-    figure: str
-    bar: str
-    met: bool
-
-    def __str__(self) -> str:
-        verdict = "met" if self.met else "NOT MET"
-        return (
-            f"{self.fault}: {self.passed} of {self.trials}; {self.figure} ({self.bar}: {verdict})"
-        )
 
 
 # Brokers that go away

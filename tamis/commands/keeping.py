@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tamis.commands import UsageError
 from tamis.loggers import LOGGERS, Logger
@@ -83,17 +82,6 @@ class Sending:
             except Exception as error:
                 self._note(name, error)
         self._loggers.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _note(self, name: str, error: Exception) -> None:
         self.troubles.append(f"{name} did not get all numbers ({first_line(error).rstrip('.')})")

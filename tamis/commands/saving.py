@@ -25,6 +25,12 @@ class Every(NamedTuple):
     slots: int | None
     seconds: float | None
 
+    def due(self, slots: int, since: float) -> bool:
+        """Say whether it is time: at so many slots, the last one being at `since`."""
+        if self.slots:
+            return slots % self.slots == 0
+        return monotonic() - since >= (self.seconds or 0)
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Say what can be set about checkpoints."""
@@ -90,9 +96,7 @@ class Saver:
 
     def save_if_due(self) -> None:
         """Save if so many slots, or seconds, have passed."""
-        slots, seconds = self.every
-        waited = monotonic() - self._saved_when
-        if self.trainer.slots % slots == 0 if slots else waited >= (seconds or 0):
+        if self.every.due(self.trainer.slots, self._saved_when):
             self.save()
 
     def resume(self, allow_mismatch: bool) -> int:

@@ -6,6 +6,7 @@ import json
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
@@ -28,6 +29,7 @@ from tamis.commands import UsageError, keeping
 from tamis.commands.keeping import Sending
 from tamis.commands.saving import Leaving, hint
 from tamis.commands.train import (
+    about,
     add_training_arguments,
     build_trainer,
     check_folder,
@@ -118,7 +120,7 @@ def run(options: Namespace) -> int:
         warnings.catch_warnings(),
         Leaving() as leaving,
         Monitor(out / "log.jsonl") as monitor,
-        Sending(options.log, out, vars(options) | {"address": hide(options.address)}) as sending,
+        closing(Sending(options.log, out, shown(options))) as sending,
     ):
         for told_below in (CollapseWarning, DamagedCheckpoint):
             warnings.simplefilter("ignore", told_below)
@@ -202,7 +204,7 @@ class Loop:
                     self.tell(slot, status)
                     if self.leaving.signal or slot.number + 1 == self.most:
                         break
-                    if self.due():
+                    if self.every.due(self.trainer.slots, self._saved_when):
                         self.save()
         except TooManyBad as error:
             self.save()
@@ -213,13 +215,6 @@ class Loop:
             where = f"The last good checkpoint is in {self.checkpoints.folder}."
             raise Diverged(f"{error} {where}") from None
         self.save()
-
-    def due(self) -> bool:
-        """Say whether it is time to save."""
-        slots, seconds = self.every
-        if slots:
-            return self.trainer.slots % int(slots) == 0
-        return monotonic() - self._saved_when >= (seconds or 0)
 
     def save(self) -> None:
         """Save state and offset as one, and only then let the source go."""
@@ -250,6 +245,11 @@ class Loop:
             status.update(text)
         else:
             self.console.print(text)
+
+
+def shown(options: Namespace) -> dict[str, Any]:
+    """Say what was asked for, without the secrets of an address."""
+    return vars(options) | {"address": hide(options.address)}
 
 
 def make_rows(options: Namespace) -> Any:
@@ -324,25 +324,24 @@ def restore(
         raise UsageError(f"{error}{hint(error)}") from None
 
 
-class ending:  # noqa: N801
+@contextmanager
+def ending(feed: Feed, leaving: Leaving) -> Iterator[None]:
     """Close a feed that waits for records once a signal has come."""
+    over = Event()
 
-    def __init__(self, feed: Feed, leaving: Leaving) -> None:
-        self.over = Event()
-        self._thread = Thread(target=self._wait, args=(feed, leaving), daemon=True)
-
-    def _wait(self, feed: Feed, leaving: Leaving) -> None:
-        while not self.over.wait(0.1):
+    def wait() -> None:
+        while not over.wait(0.1):
             if leaving.signal:
                 feed.close()
                 return
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        self._thread.join()
+    thread = Thread(target=wait, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def settings_of(options: Namespace) -> dict[str, object]:
@@ -368,11 +367,7 @@ def nothing(feed: Feed, address: str) -> str:
 def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out: Path) -> None:
     """Write the model and the suspects among the rows that are held, and say what came of it."""
     console, figures, trainer = loop.console, loop.feed.figures(), keeper.trainer
-    told = {
-        "model": options.model, "selector": options.selector, "settings": options.set,
-        "input_shape": json.loads((out / SHAPE).read_text()), "classes": options.classes,
-        "slots": monitor.slots, "seed": options.seed,
-    }  # fmt: skip
+    told = about(options, read_shape(out / SHAPE), options.classes, monitor.slots)
     save_model(trainer.best_model(), out / "model.safetensors", told)
     pool = trainer.buffer.pool()
     rows = [(pool, [str(n) for n in pool.ids.tolist()])]

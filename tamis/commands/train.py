@@ -8,6 +8,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -139,7 +140,7 @@ def run(options: Namespace) -> int:
         warnings.catch_warnings(),
         Leaving() as leaving,
         Monitor(out / "log.jsonl", evaluate) as monitor,
-        Sending(options.log, out, settings) as sending,
+        closing(Sending(options.log, out, settings)) as sending,
     ):
         for told_below in (CollapseWarning, DamagedCheckpoint):
             warnings.simplefilter("ignore", told_below)
@@ -170,7 +171,9 @@ def run(options: Namespace) -> int:
         suspects = None
         try:
             save_model(
-                trainer.best_model(), out / "model.safetensors", about(options, table, monitor)
+                trainer.best_model(),
+                out / "model.safetensors",
+                about(options, table.input_shape, table.classes, monitor.slots),
             )
             suspects = list_suspects(trainer, table, keeper, leaving)
         except TimeUp:
@@ -434,16 +437,18 @@ def troubles(saver: Saver, monitor: Monitor, trainer: Trainer) -> list[str]:
     return found
 
 
-def about(options: Namespace, table: Table, monitor: Monitor) -> dict[str, object]:
+def about(
+    options: Namespace, input_shape: Sequence[int], classes: Sequence[str], slots: int
+) -> dict[str, object]:
     """Say what a reader of the model must know."""
     return {
         "tamis": tamis.__version__,
         "model": options.model,
         "selector": options.selector,
         "settings": options.set,
-        "input_shape": list(table.input_shape),
-        "classes": list(table.classes),
-        "slots": monitor.slots,
+        "input_shape": list(input_shape),
+        "classes": list(classes),
+        "slots": slots,
         "seed": options.seed,
     }
 
