@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -67,14 +67,49 @@ def finish(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
                 drop_gradients(optimizer, spoilt)
             optimizer.step()
     if not here or spoilt:
-        for place, before in kept:
-            place.copy_(torch.where(spoilt, before, place))
+        put_back(kept, spoilt)
     return loss.masked_fill(spoilt, torch.nan)
 
 
 def keep_buffers(*models: nn.Module) -> Kept:
     """Copy what a pass may change, as a batch norm does: one that is not finite stays so."""
-    return [(buffer, buffer.clone()) for model in models for buffer in model.buffers()]
+    buffers = [buffer for model in models for buffer in model.buffers()]
+    copies: list[Tensor] = [*buffers]
+    for numbers in alike(buffers):
+        parts = one_by_one(flat(buffers, numbers), [buffers[number] for number in numbers])
+        for number, part in zip(numbers, parts, strict=True):
+            copies[number] = part
+    return list(zip(buffers, copies, strict=True))
+
+
+def put_back(kept: Kept, spoilt: Tensor) -> None:
+    """Put back what was kept if the step is spoilt: a few kernels, however many places."""
+    if not kept:
+        return
+    places, copies = zip(*kept, strict=True)
+    for numbers in alike(places):
+        right = torch.where(spoilt, flat(copies, numbers), flat(places, numbers))
+        group = [places[number] for number in numbers]
+        torch._foreach_copy_(group, one_by_one(right, group))
+
+
+def alike(tensors: Sequence[Tensor]) -> Iterable[list[int]]:
+    """Group the numbers of tensors by what they are of and where they lie."""
+    groups: dict[tuple[torch.dtype, torch.device], list[int]] = {}
+    for number, tensor in enumerate(tensors):
+        groups.setdefault((tensor.dtype, tensor.device), []).append(number)
+    return groups.values()
+
+
+def flat(tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
+    """Copy some tensors into one row of numbers."""
+    return torch.cat([tensors[number].reshape(-1) for number in numbers])
+
+
+def one_by_one(row: Tensor, shapes: Sequence[Tensor]) -> list[Tensor]:
+    """Cut a row of numbers into tensors of these shapes."""
+    parts = row.split([shape.numel() for shape in shapes])
+    return [part.view(shape.shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def length_of_step(optimizers: Sequence[Optimizer]) -> Tensor:

@@ -65,7 +65,8 @@ def run_dynamic(options: Namespace) -> int:
     settings = settings_of(options)
     if options.slots:
         slots = max(1, options.slots // len(dynamic.PRINTED))
-        settings = replace(settings, part_slots=slots, every=min(settings.every, slots))
+        every = min(settings.part_every, slots)
+        settings = replace(settings, part_slots=slots, part_every=every)
     known = list(table.methods(settings))
     wanted = dynamic.runs(
         settings,

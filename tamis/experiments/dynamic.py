@@ -98,4 +98,4 @@ def run_dynamic(run: Run, settings: Settings, folder: Path | None = None) -> lis
     place = replace(settings.place(run.data), held=rows, slots=slots)
     ratios = READINGS[run.reading]
     scene = Parted(place, data, "symmetric", run.clean_ratio, slots, run.seed, ratios=ratios)
-    return follow(run, settings, scene, scene.stream())
+    return follow(run, settings, settings.part_every, scene, scene.stream())

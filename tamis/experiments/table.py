@@ -84,12 +84,15 @@ class Settings:
     colour_model: Callable[[tuple[int, ...], int], nn.Module] = resnet18
     augment: ShiftAndFlip = field(default_factory=ShiftAndFlip)
     every: int = 500
+    part_every: int = 1000
     is_quick: bool = False
 
     @classmethod
     def quick(cls) -> Settings:
         """Set minutes on two cores, for a look: not the paper's experiment."""
-        return cls(slots=1000, part_slots=250, every=50, colour_model=mlp, is_quick=True)
+        return cls(
+            slots=1000, part_slots=250, every=50, part_every=50, colour_model=mlp, is_quick=True
+        )
 
     def place(self, data: str) -> Place:
         """Set the place where all methods compete on a data set."""
@@ -127,6 +130,7 @@ WHY = {
     "colour_model": "CIFAR-10: the paper's; here with the stem for small images",
     "augment": "CIFAR-10 alone: the usual one; a mirrored digit is none",
     "every": "slots from one line of a curve to the next",
+    "part_every": "the same, of the dynamic stream, which has twice the slots",
 }
 """Why each setting is what it is."""
 
@@ -243,10 +247,12 @@ def run_table(run: Run, settings: Settings, folder: Path | None = None) -> list[
     data = load(run.data, folder)
     place = settings.place(run.data)
     scene = Scene(place, data, "symmetric", run.clean_ratio, settings.slots, run.seed)
-    return follow(run, settings, scene, scene.stream())
+    return follow(run, settings, settings.every, scene, scene.stream())
 
 
-def follow(run: Run, settings: Settings, scene: Scene, items: Iterator[Any]) -> list[Line]:
+def follow(
+    run: Run, settings: Settings, every: int, scene: Scene, items: Iterator[Any]
+) -> list[Line]:
     """Train on what arrives, and take a line down now and then."""
     torch.set_num_threads(1)  # runs share the machine; one against two threads gives other bits
     trainer = methods(settings)[run.method].build(scene)
@@ -258,7 +264,7 @@ def follow(run: Run, settings: Settings, scene: Scene, items: Iterator[Any]) -> 
         slot = trainer.step(next(items, None))
         purity = slot.figures["purity"]
         purities.append(unknown if purity is None else purity)
-        if number % settings.every and number < scene.slots:
+        if number % every and number < scene.slots:
             continue
         mean_purity = torch.stack(purities).nanmean().item()  # waits for the device to be done
         took = perf_counter() - started

@@ -20,7 +20,7 @@ from tamis.experiments.dynamic import (
 from tamis.experiments.table import Settings, methods
 from tamis.streams import digits
 
-SMALL = Settings(part_slots=6, part_rows=100, warm_up=3, every=3)
+SMALL = Settings(part_slots=6, part_rows=100, warm_up=3, part_every=3)
 
 
 @pytest.fixture
