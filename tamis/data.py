@@ -76,6 +76,9 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
+NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
+
+
 @dataclass(frozen=True)
 class Search:
     """What a search through the pool did, for the monitor and the regret.

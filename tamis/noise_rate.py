@@ -22,6 +22,9 @@ SHYNESS = SLACKS.log().square() / 4
 """What is held against every slack: beliefs are as sure as they should be, or the rows say no."""
 BAND = 1.353
 """Half of the 0.9 quantile of chi squared: what a profile likelihood may fall by in a 90% band."""
+OVERLAPS = 5
+"""How often a wrong label and a wrong first choice agree: from one in all other classes to always,
+in so many even steps of the logarithm."""
 LEAST_SPREAD = 0.5
 """Variance of the agreements of a bin, below which it says nothing about the fit."""
 
@@ -60,7 +63,8 @@ class Tracker:
     both are wrong alike. How often the model is right is not known, but it is more often so where
     it is surer: among the surest rows nearly every disagreement is a wrong label. So two numbers
     are fitted to the agreement at every level of confidence: the clean ratio, and how far beliefs
-    are over- or underconfident.
+    are over- or underconfident. Where wrong labels gather in few classes, as the surest rows tell,
+    the model's mistakes may gather there too, and a third number is how much they do.
 
     Rows fade: after `half_life` rows a row weighs half. Memory is some numbers for each class and
     bin, however long the stream. The band is as wide as chance makes it, and wider the worse the
@@ -112,9 +116,10 @@ class Tracker:
         """Give the clean ratio with its 90% band; all is open where nothing was seen."""
         if not self._rows.sum():
             return Estimate(0.5, 0.0, 1.0)
-        likelihood = self.likelihood()
-        profile = likelihood.max(dim=1).values
-        inside = RATIOS[profile >= profile.max() - BAND * (1 + self._misfit(likelihood))]
+        fits = [self.likelihood(overlap) for overlap in range(1 + self._most_overlap())]
+        best = max(range(len(fits)), key=lambda overlap: fits[overlap].max().item())
+        profile = torch.stack(fits).amax(dim=(0, 2))
+        inside = RATIOS[profile >= profile.max() - BAND * (1 + self._misfit(fits[best], best))]
         return Estimate(RATIOS[profile.argmax()].item(), inside.min().item(), inside.max().item())
 
     def fit(self, most: float = math.inf) -> tuple[float, float]:
@@ -143,8 +148,7 @@ class Tracker:
         Row is the right class, column the given one. A row counts by how likely its first choice
         is right, beyond even odds.
         """
-        trust = (2 * self._right() - 1).clamp_min(0)
-        counts = (self._pairs.cpu() * trust).sum(dim=2) + 1e-3 * torch.eye(self.classes)
+        counts = self._sure_pairs() + 1e-3 * torch.eye(self.classes)
         return counts / counts.sum(dim=1, keepdim=True)
 
     def weight(self) -> float:
@@ -169,10 +173,10 @@ class Tracker:
         counts = self._rows.sum(dim=0).cpu()
         return counts / counts.sum()
 
-    def likelihood(self) -> Tensor:
+    def likelihood(self, overlap: int = 0) -> Tensor:
         """Log likelihood of the agreement at every ratio and slack, (ratios, slacks)."""
         rows, agreeing = self._rows.cpu().sum(dim=0), self._agreeing.cpu().sum(dim=0)
-        agree = chances(self.classes)
+        agree = chances(self.classes, overlap)
         each = agree.log_yes @ agreeing + agree.log_no @ (rows - agreeing)
         # Beliefs are about as sure as they should be, until the rows say otherwise.
         return self._informed * each - SHYNESS
@@ -206,10 +210,30 @@ class Tracker:
         """Rows that a weight of 1 stands for: fading weights tell more than their sum."""
         return (self._rows.sum() / self._squares.clamp_min(1e-9)).item()
 
-    def _misfit(self, likelihood: Tensor) -> float:
+    def _sure_pairs(self) -> Tensor:
+        """Count rows by first choice and given label, each by how sure its first choice is."""
+        trust = (2 * self._right() - 1).clamp_min(0)
+        return (self._pairs.cpu() * trust).sum(dim=2)
+
+    def _most_overlap(self) -> int:
+        """Say how many steps of overlap there may be: mistakes gather where wrong labels do.
+
+        Two wrong labels of a class are the same so often, and no more often are a wrong label and
+        a mistake.
+        """
+        wrong = self._sure_pairs().fill_diagonal_(0)
+        each = wrong.sum(dim=1)
+        pairs = (each * (each - 1)).clamp_min(0).sum()
+        if self.classes == 2 or not pairs:
+            return 0
+        same = (wrong * (wrong - 1)).clamp_min(0).sum() / pairs
+        steps = (OVERLAPS - 1) * (1 + same.log() / math.log(self.classes - 1))
+        return int(steps.clamp(0, OVERLAPS - 1))
+
+    def _misfit(self, likelihood: Tensor, overlap: int = 0) -> float:
         """Mean square of how far bins are from the best fit; chance alone makes it 1."""
         ratio, slack = divmod(int(likelihood.argmax()), len(SLACKS))
-        agree = chances(self.classes).yes[ratio, slack]
+        agree = chances(self.classes, overlap).yes[ratio, slack]
         rows, agreeing = self._rows.cpu().sum(dim=0), self._agreeing.cpu().sum(dim=0)
         spread = self._informed * rows * agree * (1 - agree)
         off = (self._informed * (agreeing - rows * agree)).square() / spread
@@ -248,10 +272,10 @@ def accuracy_of(slack: Tensor, classes: int) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def chances(classes: int) -> Chances:
+def chances(classes: int, overlap: int = 0) -> Chances:
     """How likely a label agrees at every ratio, slack and bin."""
     right = accuracy_of(SLACKS[:, None], classes)
-    by_chance = (1 - right) / (classes - 1)
-    yes = RATIOS[:, None, None] * right + (1 - RATIOS[:, None, None]) * by_chance
+    alike = (classes - 1) ** (overlap / (OVERLAPS - 1) - 1)
+    yes = RATIOS[:, None, None] * right + (1 - RATIOS[:, None, None]) * (1 - right) * alike
     yes = yes.clamp(1e-6, 1 - 1e-6)
     return Chances(yes, yes.log(), (1 - yes).log())

@@ -17,7 +17,7 @@ from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.buffers.store import Store
 from tamis.checkpoint import State, check_alike, check_optimizer, describe, give, send_all, take
-from tamis.data import Picks, Samples, Slot, send
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot, send
 from tamis.graph import Graph
 from tamis.local import Average, LocalModel, Window, state_of
 from tamis.losses import Criterion, cross_entropy
@@ -28,7 +28,6 @@ from tamis.selectors.protocol import Planner, draw_rows
 from tamis.step import Step
 from tamis.streams import Intake
 
-NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 COUNTED = 8192
 """Rows held for which shares are counted in every slot; of twice as many, in every other."""
 COUNTERS = ("slots", "skipped_steps", "_in_a_row", "_counted", "_count_next", "_renewed")

@@ -99,6 +99,28 @@ def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:
     assert wanted in page
 
 
+def test_the_table_of_the_tracker() -> None:
+    page = (DOCS / "methods" / "tracker.md").read_text()
+    with (DOCS / "tracker" / "results.csv").open(newline="") as file:
+        runs = [run for run in csv.DictReader(file) if run["change"] == "none"]
+    lines = [line for line in page.splitlines() if line.startswith(("| symmetric", "| pair"))]
+    assert len(lines) == 5
+    for line in lines:
+        stream, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))
+        noise, ratio = stream.split()
+        wanted = []
+        for selector in ("naive", "OGRS", "Plausible"):
+            mine = [
+                run
+                for run in runs
+                if (run["selector"], run["noise"]) == (selector, noise)
+                and float(run["clean_ratio"]) == float(ratio)
+            ]
+            assert len(mine) == 3
+            wanted += [mean(float(run[name]) for run in mine) for name in ("error", "held")]
+        assert numbers == [f"{number:.3f}".removeprefix("0") for number in wanted]
+
+
 def test_the_table_of_faults() -> None:
     """Every row of both files is on the page, as it was measured."""
     page = (DOCS / "reliability.md").read_text()

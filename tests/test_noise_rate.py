@@ -151,3 +151,60 @@ def test_a_trainer_follows_its_stream() -> None:
     for _ in trainer.run(stream):
         pass
     assert tracker.estimate().value == pytest.approx(0.6, abs=0.06)
+
+
+def beliefs_and_labels(
+    clean_ratio: float, follows: bool, pairs: bool, rows: int = 20_000
+) -> tuple[Tensor, Tensor]:
+    """Make up a model that knows how sure it is, and labels wrong for the next class or for any.
+
+    Its own mistakes are for the next class if they follow the labels' ones, else for any.
+    """
+    generator = torch.Generator().manual_seed(0)
+    true = torch.randint(10, (rows,), generator=generator)
+    following, any_other = (true + 1) % 10, torch.randint(1, 10, (2, rows), generator=generator)
+    sure = (4 * torch.rand(rows, generator=generator) - 1).sigmoid()
+    is_right, is_clean = torch.rand(2, rows, generator=generator) < torch.stack(
+        [sure, torch.full((rows,), clean_ratio)]
+    )
+    choice = torch.where(is_right, true, following if follows else (true + any_other[0]) % 10)
+    labels = torch.where(is_clean, true, following if pairs else (true + any_other[1]) % 10)
+    beliefs = ((1 - sure) / 9)[:, None].repeat(1, 10)
+    return beliefs.scatter(1, choice[:, None], sure[:, None]), labels
+
+
+def test_mistakes_that_follow_wrong_labels_are_seen_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracker = Tracker(10, half_life=1e9)
+    tracker.watch(*beliefs_and_labels(0.8, follows=True, pairs=True))
+    found = tracker.estimate()
+    monkeypatch.setattr(Tracker, "_most_overlap", lambda _: 0)
+    assert abs(found.value - 0.8) < abs(tracker.estimate().value - 0.8) / 2
+
+
+def test_wrong_labels_of_any_class_leave_mistakes_out_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracker = Tracker(10, half_life=1e9)
+    tracker.watch(*beliefs_and_labels(0.6, follows=True, pairs=False))
+    found = tracker.estimate()
+    monkeypatch.setattr(Tracker, "_most_overlap", lambda _: 0)
+    assert tracker.estimate() == found
+    assert found.low <= 0.6 <= found.high
+
+
+def test_mistakes_that_do_not_follow_pairs_are_no_trouble() -> None:
+    tracker = Tracker(10, half_life=1e9)
+    tracker.watch(*beliefs_and_labels(0.6, follows=False, pairs=True))
+    found = tracker.estimate()
+    assert abs(found.value - 0.6) < 0.03
+
+
+def test_of_two_classes_there_is_one_to_be_wrong_for() -> None:
+    tracker = Tracker(2, half_life=1e9)
+    beliefs = torch.tensor([[0.9, 0.1]]).repeat(1000, 1)
+    labels = (torch.arange(1000) % 5 == 0).long()
+    tracker.watch(beliefs, labels)
+    found = tracker.estimate()
+    assert found.low < found.value < found.high

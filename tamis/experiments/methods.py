@@ -375,10 +375,14 @@ def remembering(scene: Scene) -> Runner:
     return trainer
 
 
-def shifting(scene: Scene) -> Runner:
+def shifting(make: Callable[[], Selector] = Naive, **settings: Any) -> Callable[[Scene], Runner]:
     """Move images by a pixel for every 14 of their side; a mirrored digit is none."""
-    pad = max(1, scene.data.input_shape[-1] // 14)
-    return scene.trainer(augment=ShiftAndFlip(pad=pad, flip=False))
+
+    def build(scene: Scene) -> Runner:
+        pad = max(1, scene.data.input_shape[-1] // 14)
+        return scene.trainer(make(), augment=ShiftAndFlip(pad=pad, flip=False), **settings)
+
+    return build
 
 
 def decaying(scene: Scene) -> Runner:
@@ -475,7 +479,8 @@ METHODS = (
     ),
     Method("noise adaptation", adapting, "noise_adaptation"),
     Method("mixup", lambda scene: scene.trainer(augment=Mixup()), "mixup"),
-    Method("shifted images", shifting, "mixup"),
+    Method("shifted images", shifting(), "mixup"),
+    Method("Plausible, shifted images", shifting(Plausible, window=None, warm_up=0), "plausible"),
     Method("weight decay", decaying, "robust_losses"),
     Method("CAdam", confident_steps, "cadam"),
     Method("hedge over depths", hedging, "hedge"),

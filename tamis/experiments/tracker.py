@@ -23,7 +23,7 @@ from tamis.drift import Alarm, Change
 from tamis.experiments.methods import NOISES
 from tamis.models import MODELS, start
 from tamis.noise_rate import Estimate, Tracker
-from tamis.selectors import OGRS, Naive, Selector
+from tamis.selectors import OGRS, Naive, Plausible, Selector
 from tamis.streams import (
     Constant,
     Intake,
@@ -40,7 +40,7 @@ DATA = {load.__name__: load for load in (digits, mnist, fashion_mnist, cifar10)}
 """Rows that can be rotated: images."""
 HELD = 5000
 WARM_UP = 500
-"""Slots that pick at random, and that nothing is measured in."""
+"""Slots that nothing is measured in, and that the other rules pick at random in."""
 RATES = {"resnet18": 0.05}
 RATE = 0.1
 FIRST_SEED = 10
@@ -52,7 +52,11 @@ IN_TIME = 1000
 """Slots within which a change must be followed, and an alarm given."""
 AFTER = 0.5
 """Clean ratio after a change of noise."""
-SELECTORS: dict[str, Callable[[], Selector]] = {"naive": Naive, "OGRS": OGRS}
+SELECTORS: dict[str, Callable[[], Selector]] = {
+    "naive": Naive, "OGRS": OGRS, "Plausible": Plausible,
+}  # fmt: skip
+AVERAGED = ("Plausible",)
+"""Those that look through the averaged weights, from the first slot on."""
 RIGHT_KINDS = {"noise": "noise", "rotated": "concept", "inverted": "concept", "permuted": "concept"}
 """Changes in the middle of a stream, and what an alarm should call each."""
 STEADY = "none"
@@ -165,17 +169,19 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     )  # fmt: skip
     factory = {model.__name__: model for model in MODELS}[cell.model]
     model = start(factory, data.input_shape, classes, cell.seed).to(device)
-    both = Both(classes)
+    both, unmeasured = Both(classes), min(WARM_UP, cell.slots // 4)
+    averaged = cell.selector in AVERAGED
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), RATES.get(cell.model, RATE)),
-        SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=min(WARM_UP, cell.slots // 4),
-        tracker=both, intake=Intake(classes), device=device, seed=cell.seed,
+        SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=0 if averaged else unmeasured,
+        window=None if averaged else 1, tracker=both, intake=Intake(classes), device=device,
+        seed=cell.seed,
     )  # fmt: skip
     readings, alarms = [], []
     for slot in trainer.run(changed(stream, cell, classes)):
         if change := both.alarm.news():
             alarms.append((slot.number, change))
-        if slot.number >= trainer.warm_up and slot.number % EVERY == 0:
+        if slot.number >= unmeasured and slot.number % EVERY == 0:
             truth = ratio(stream.time(slot.number))
             readings.append(Reading(slot.number, truth, both.estimate(), both.alarm.estimate()))
     accuracy = trainer.accuracy(data.test_inputs, data.test_labels).ema

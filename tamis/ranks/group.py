@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from time import perf_counter
@@ -62,13 +62,24 @@ class Ranks:
             atexit.register(leave)
         return cls(dist.get_rank(), dist.get_world_size(), device)
 
-    def gather(self, name: str, mine: Tensor) -> Tensor:
-        """Return what every rank gives, in their order; all give tensors of one shape."""
+    def gather(
+        self, name: str, mine: Tensor, meanwhile: Callable[[], None] | None = None
+    ) -> Tensor:
+        """Return what every rank gives, in their order; all give tensors of one shape.
+
+        Something can be done `meanwhile`, while it crosses.
+        """
         if self.size == 1:
+            if meanwhile:
+                meanwhile()
             return mine[None]
         everyone = mine.new_empty(self.size, *mine.shape)
         with self._counting(name, (self.size - 1) * mine.nbytes):
-            gather_whole(everyone, mine.contiguous()[None])
+            crossing = gather_whole(everyone, mine.contiguous()[None], async_op=True)
+        if meanwhile:
+            meanwhile()
+        with self._counting(name, 0):
+            crossing.wait()
         return everyone
 
     def add(self, name: str, mine: Tensor) -> Tensor:

@@ -76,15 +76,21 @@ class SharedPool:
     def __repr__(self) -> str:
         return f"SharedPool(shards={self.shards}, size={self.size})"
 
-    def meet(self, alive: bool, chain: int) -> Samples:
-        """Exchange what selection needs, and return the rows that all ranks now know of."""
+    def meet(
+        self, alive: bool, chain: int, watched: bool, meanwhile: Callable[[], None]
+    ) -> Samples:
+        """Exchange what selection needs, and return the rows that all ranks now know of.
+
+        What can be done `meanwhile` is: predicting what has come in. It is told of in the next
+        meeting, to a tracker row by row if it is `watched`.
+        """
         most, waiting = max(self._quotas), max(self._awaited)
         length = len(Header._fields) + SIDES + COLUMNS * most + 3 * waiting
         mine = torch.zeros(self._seats, length, dtype=torch.long, device=self.ranks.device)
         for seat, shard in enumerate(self.own):
             shard.draw(self._quotas[shard.number])
-            self._write(mine[seat], shard, alive, chain, most)
-        everyone = self.ranks.gather("pool", mine).flatten(0, 1)
+            self._write(mine[seat], shard, alive, chain, watched, most)
+        everyone = self.ranks.gather("pool", mine, meanwhile).flatten(0, 1)
         return self._read(everyone[self._at], most)
 
     def stay(self) -> Samples:
@@ -162,7 +168,9 @@ class SharedPool:
         self._quotas, self._awaited = list(state["quotas"]), list(state["awaited"])
         self.held, self.seen, self.skipped = state["counts"]
 
-    def _write(self, place: Tensor, shard: Shard, alive: bool, chain: int, most: int) -> None:
+    def _write(
+        self, place: Tensor, shard: Shard, alive: bool, chain: int, watched: bool, most: int
+    ) -> None:
         """Put down what a shard says and shows; what it has said is said."""
         sent, shard.unsent = shard.unsent.split(
             [few := self._awaited[shard.number], len(shard.unsent) - few]
@@ -181,7 +189,7 @@ class SharedPool:
             len(shard.drawn),
             shard.predicted,
             shard.agreeing,
-            len(shard.unsent),
+            len(shard.unsent) + watched * len(shard.arrived),
             kind,
         )
         shard.predicted = shard.agreeing = 0

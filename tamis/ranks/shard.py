@@ -13,7 +13,7 @@ from torch import Tensor
 from tamis.buffers import Buffer
 from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, give, send_all, take
-from tamis.data import Samples
+from tamis.data import NO_SAMPLES, Samples
 from tamis.local import LocalModel
 from tamis.selectors import Selector
 from tamis.selectors.protocol import draw_rows
@@ -46,7 +46,7 @@ class Shard:
         self.generator = torch.Generator().manual_seed(seed + APART * (number + 1))
         # Of torch's own chance, which dropout draws from: where this shard's stands.
         self.chance = torch.Generator(device).manual_seed(seed + APART * (number + 1)).get_state()
-        self.drawn = NO_ROWS
+        self.arrived, self.drawn = NO_SAMPLES, NO_ROWS
         # Rows of a belief's strength, its class and the label, not yet shown to the tracker.
         self.unsent = NO_BELIEFS
         self.predicted = self.agreeing = 0
@@ -57,23 +57,27 @@ class Shard:
         """Say that this can be saved: whether the model can is not known here."""
         return True
 
-    def take_in(self, item: Any, local: LocalModel | None, watched: bool) -> None:
-        """Let the good rows in, having predicted their labels where there is a model to ask."""
+    def take_in(self, item: Any) -> None:
+        """Let the good rows in."""
         samples = self.intake.admit(item)
         if not isinstance(item, Samples):  # numbered by the intake, which knows of one shard only
             samples = replace(samples, ids=samples.ids * self.shards + self.number)
+        if len(samples):
+            self.arrived = samples.to(self.device)
+            self.buffer.append(self.arrived, self.generator)
+
+    def predict(self, local: LocalModel, watched: bool) -> None:
+        """Predict the labels of what has come in, before anything is learned from it."""
+        samples, self.arrived = self.arrived, NO_SAMPLES
         if not len(samples):
             return
-        samples = samples.to(self.device)
-        if local is not None:
-            sure, choice = local.logits(samples.inputs).softmax(dim=1).max(dim=1)
-            self.predicted += len(samples)
-            self.agreeing += int((choice == samples.labels).sum())
-            if watched:
-                bits = sure.double().view(torch.long)
-                beliefs = torch.stack([bits, choice, samples.labels], dim=1)
-                self.unsent = torch.cat([self.unsent.to(self.device), beliefs])
-        self.buffer.append(samples, self.generator)
+        sure, choice = local.logits(samples.inputs).softmax(dim=1).max(dim=1)
+        self.predicted += len(samples)
+        self.agreeing += int((choice == samples.labels).sum())
+        if watched:
+            bits = sure.double().view(torch.long)
+            beliefs = torch.stack([bits, choice, samples.labels], dim=1)
+            self.unsent = torch.cat([self.unsent.to(self.device), beliefs])
 
     def draw(self, count: int) -> None:
         """Draw the rows to be shown in this slot: all of them, in order, where they are few."""

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from tamis.augment import Augment
 from tamis.buffers import Buffer
 from tamis.checkpoint import State
-from tamis.data import Picks, Samples, Slot
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot
 from tamis.local import last_linear
 from tamis.losses import Criterion
 from tamis.noise_rate import Tracker
@@ -29,7 +29,7 @@ from tamis.ranks.step import SharedStep
 from tamis.ranks.view import SharedModel
 from tamis.selectors import Naive, Selector
 from tamis.streams import Intake
-from tamis.trainer import NO_SAMPLES, Outcome, Trainer
+from tamis.trainer import Outcome, Trainer
 
 END = object()
 """What a stream gives that has nothing more to give."""
@@ -64,7 +64,9 @@ class RankTrainer(Trainer):
     meeting, and steps are still taken together.
 
     `run` and `step` take a stream, or an item, for each shard that is here. A stream that has
-    nothing yet gives None, and one that ends leaves the others to go on.
+    nothing yet gives None, and one that ends leaves the others to go on. Arriving rows are
+    predicted while the ranks meet, so that `Slot.agreement`, and what a tracker is shown, are of
+    the rows that came before the meeting before.
     """
 
     buffer: SharedPool
@@ -177,12 +179,15 @@ class RankTrainer(Trainer):
     def _slot(self, items: list[Any], alive: bool) -> Slot | None:
         """Do one slot; none where a meeting finds that all streams have ended."""
         started = perf_counter()
-        asked = self.averaged if self.predict_first else None
         for shard, item in zip(self._shards, items, strict=False):
             if item is not None:
-                shard.take_in(item, asked, self.tracker is not None)
+                shard.take_in(item)
         before = [shard.generator.get_state() for shard in self._shards if not alive]
-        held = self._meet(alive) if self.slots % self.every == 0 else self.buffer.stay()
+        if self.slots % self.every == 0:
+            held = self._meet(alive)
+        else:
+            held = self.buffer.stay()
+            self._predict()
         if not self.buffer.alive:
             for shard, state in zip(self._shards, before, strict=True):
                 shard.generator.set_state(state)  # as if this slot had not been tried
@@ -199,7 +204,8 @@ class RankTrainer(Trainer):
     def _meet(self, alive: bool) -> Samples:
         """Learn from the other ranks what there is to pick from, and what they have seen."""
         chain = int.from_bytes(bytes.fromhex(self.chain)[:8], signed=True)
-        held = self.buffer.meet(alive, chain)
+        watched = self.predict_first and self.tracker is not None
+        held = self.buffer.meet(alive, chain, watched, self._predict)
         self.intake.seen = self.buffer.seen
         self.intake.skipped = Counter(rows=self.buffer.skipped)
         if self.tracker and self.buffer.beliefs:
@@ -208,6 +214,12 @@ class RankTrainer(Trainer):
             shares = functional.one_hot(choice, self._take_step.classes) * sure[:, None]
             self.tracker.watch(shares, labels)
         return held if len(held) else NO_SAMPLES
+
+    def _predict(self) -> None:
+        """Predict what has come in; others hear of it in the next meeting."""
+        for shard in self._shards:
+            if self.predict_first:
+                shard.predict(self.averaged, self.tracker is not None)
 
     def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
         """Do it; whoever has no picks takes part in the step all the same."""

@@ -13,14 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tamis.data import Samples
+from tamis.data import NO_SAMPLES, Samples
 from tamis.sources.ahead import ReadAhead
 from tamis.sources.dead_letters import DeadLetters
 from tamis.sources.protocol import BadRecord, Batch, Source, Unreadable
 from tamis.sources.rows import Row, ToRow
-
-NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
-
 
 NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
 
