@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,14 @@ class Mirror(Ranks):
     """Ranks that agree with themselves: what selection needs does not cross, gradients do.
 
     The work is the same, so that what it saves is what agreement costs. Rows of the other ranks
-    are made of this one's, under other ids, and as likely to be picked: what is seen of them is
-    what is seen of these, each number from a row of its own.
+    are made of this one's, under other ids; what is seen of them was seen of these before, each
+    number in a row of its own. `Plausible` finds fewer of them plausible and so has less to train
+    on here: what agreement costs it is a little less than the difference.
     """
+
+    def __init__(self, number: int, size: int) -> None:
+        super().__init__(number, size)
+        self._seen: dict[int, Tensor] = {}
 
     def gather(
         self, name: str, mine: Tensor, meanwhile: Callable[[], None] | None = None
@@ -84,17 +89,20 @@ class Mirror(Ranks):
         everyone = mine.repeat(self.size, *[1] * mine.dim())
         for number in range(1, self.size):
             if name == "views":
-                everyone[number] = mine.gather(0, shuffled(mine.shape, number))
+                seen = self._seen.get(number)
+                if seen is None or len(seen) < len(mine):
+                    seen = self._seen[number] = shuffle(mine, number)
+                everyone[number] = seen[: len(mine)]
             else:
                 first, shown = split_record(mine.shape[-1])
                 everyone[number, :, first + shown : first + 2 * shown] += number * 10**12
         return everyone
 
 
-@lru_cache
-def shuffled(shape: torch.Size, seed: int) -> Tensor:
-    """Say from which row each number comes."""
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).argsort(dim=0)
+def shuffle(rows: Tensor, seed: int) -> Tensor:
+    """Put every number into another row."""
+    generator = torch.Generator().manual_seed(seed)
+    return rows.gather(0, torch.rand(rows.shape, generator=generator).argsort(dim=0))
 
 
 def split_record(length: int) -> tuple[int, int]:
