@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 import torch
 from torch import Generator, nn
 
 from tamis.data import Samples
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and so would all commands
+# that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

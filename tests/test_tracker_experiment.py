@@ -149,7 +149,7 @@ def test_the_command_goes_on_where_it_stopped(
     assert tamis_tracker("--seeds 1 --selectors naive") == 0
     assert len(ran) == 8
     assert tamis_tracker("--seeds 2 --changes noise") == 0
-    assert len(ran) == 8 + 3 * 6
+    assert len(ran) == 8 + 5 * 6
     with Path("runs/tracker/results.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
     assert head == header(Result)

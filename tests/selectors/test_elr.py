@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from tamis.data import Samples
 from tamis.local import Average, LocalModel
 from tamis.losses import cross_entropy
-from tamis.models import mlp
+from tamis.models import mlp, start
 from tamis.selectors import ELR
 
 
@@ -26,7 +26,7 @@ def paper_loss(logits: Tensor, labels: Tensor, averages: Tensor, strength: float
 
 @pytest.mark.parametrize("strength", [0.0, 1.0, 3.0])
 def test_targets_give_the_gradient_of_the_paper(blobs: Samples, strength: float) -> None:
-    model, g = mlp((2,), 3), Generator().manual_seed(0)
+    model, g = start(mlp, (2,), 3, seed=0), Generator().manual_seed(0)
     selector = ELR(strength=strength)
     averages = torch.zeros(len(blobs), 3)
     for _ in range(5):
@@ -68,7 +68,7 @@ def test_a_wrong_label_pulls_less_once_the_model_was_right(
 
 
 def test_averages_look_through_memory_and_gradients_through_the_newest(blobs: Samples) -> None:
-    model, memory = mlp((2,), 3), Average(0.9)
+    model, memory = start(mlp, (2,), 3, seed=0), Average(0.9)
     memory.remember(model)
     with torch.no_grad():
         model[-1].weight.neg_()
@@ -106,8 +106,8 @@ def test_saved_and_resumed_equals_unbroken(blobs: Samples, blob_model: nn.Module
 
 def test_it_forgets_what_left_the_pool(blobs: Samples, blob_model: nn.Module) -> None:
     selector, g = ELR(), Generator().manual_seed(0)
-    for start in range(0, 290, 10):
-        held = blobs[slice(start, start + 20)]
+    for first in range(0, 290, 10):
+        held = blobs[slice(first, first + 20)]
         selector.select(held, LocalModel(blob_model), 8, g)
         assert len(selector.state()["ids"]) <= len(held)
     assert repr(selector) == "ELR(strength=3.0, decay=0.7)"
