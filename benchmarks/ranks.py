@@ -87,7 +87,9 @@ class Mirror(Ranks):
         if meanwhile:
             meanwhile()
         everyone = mine.repeat(self.size, *[1] * mine.dim())
-        for number in range(1, self.size):
+        for number in range(self.size):
+            if number == self.number:
+                continue
             if name == "views":
                 seen = self._seen.get(number)
                 if seen is None or len(seen) < len(mine):

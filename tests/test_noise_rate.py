@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from tamis import Naive, Replay, Sliding, Trainer
 from tamis.models import mlp, start
-from tamis.noise_rate import Tracker
+from tamis.noise_rate import Estimate, Tracker
 from tamis.streams import Constant, Symmetric, digits
 
 CLASSES = 10
@@ -173,31 +173,36 @@ def beliefs_and_labels(
     return beliefs.scatter(1, choice[:, None], sure[:, None]), labels
 
 
+def with_and_without_overlap(
+    monkeypatch: pytest.MonkeyPatch, rows: tuple[Tensor, Tensor]
+) -> tuple[Estimate, Estimate]:
+    tracker = Tracker(10, half_life=1e9)
+    tracker.watch(*rows)
+    found = tracker.estimate()
+    monkeypatch.setattr(Tracker, "_most_overlap", lambda _: 0)
+    return found, tracker.estimate()
+
+
 def test_mistakes_that_follow_wrong_labels_are_seen_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tracker = Tracker(10, half_life=1e9)
-    tracker.watch(*beliefs_and_labels(0.8, follows=True, pairs=True))
-    found = tracker.estimate()
-    monkeypatch.setattr(Tracker, "_most_overlap", lambda _: 0)
-    assert abs(found.value - 0.8) < abs(tracker.estimate().value - 0.8) / 2
+    rows = beliefs_and_labels(0.8, follows=True, pairs=True)
+    found, blind = with_and_without_overlap(monkeypatch, rows)
+    assert abs(found.value - 0.8) < abs(blind.value - 0.8) / 2
 
 
 def test_wrong_labels_of_any_class_leave_mistakes_out_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tracker = Tracker(10, half_life=1e9)
-    tracker.watch(*beliefs_and_labels(0.6, follows=True, pairs=False))
-    found = tracker.estimate()
-    monkeypatch.setattr(Tracker, "_most_overlap", lambda _: 0)
-    assert tracker.estimate() == found
+    rows = beliefs_and_labels(0.6, follows=True, pairs=False)
+    found, blind = with_and_without_overlap(monkeypatch, rows)
+    assert found == blind
     assert found.low <= 0.6 <= found.high
 
 
-def test_mistakes_that_do_not_follow_pairs_are_no_trouble() -> None:
-    tracker = Tracker(10, half_life=1e9)
-    tracker.watch(*beliefs_and_labels(0.6, follows=False, pairs=True))
-    found = tracker.estimate()
+def test_mistakes_that_do_not_follow_pairs_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = beliefs_and_labels(0.6, follows=False, pairs=True)
+    found, _ = with_and_without_overlap(monkeypatch, rows)
     assert abs(found.value - 0.6) < 0.03
 
 
