@@ -121,6 +121,27 @@ def test_the_table_of_the_tracker() -> None:
         assert numbers == [f"{number:.3f}".removeprefix("0") for number in wanted]
 
 
+def test_the_table_of_the_tracker_on_cifar10() -> None:
+    page = (DOCS / "methods" / "tracker.md").read_text()
+    with (DOCS / "tracker" / "cifar10" / "results.csv").open(newline="") as file:
+        runs = [run for run in csv.DictReader(file) if run["change"] == "none"]
+    lines = [line for line in page.splitlines() if line.startswith("| CIFAR-10, ")]
+    assert 2 * len(lines) == len(runs) == 10
+    for line in lines:
+        stream, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))
+        noise, ratio = stream.removeprefix("CIFAR-10, ").split()
+        wanted = []
+        for selector in ("naive", "Plausible"):
+            (mine,) = (
+                run
+                for run in runs
+                if (run["selector"], run["noise"]) == (selector, noise)
+                and float(run["clean_ratio"]) == float(ratio)
+            )
+            wanted += [float(mine[name]) for name in ("error", "held", "width")]
+        assert numbers == [f"{number:.3f}".removeprefix("0") for number in wanted]
+
+
 def test_the_table_of_faults() -> None:
     """Every row of both files is on the page, as it was measured."""
     page = (DOCS / "reliability.md").read_text()
