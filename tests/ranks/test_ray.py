@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_train.py"
 
 
 def test_two_workers_learn_what_one_machine_learns() -> None:
-    """Few rows, one seed: python -m benchmarks.ranks has all rows and five."""
+    """Few rows, one seed: python -m benchmarks.ranks has all rows and ten."""
     told = subprocess.run(
         [sys.executable, str(EXAMPLE), "--seeds", "1", "--rows", "400"],
         check=True,

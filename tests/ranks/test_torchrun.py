@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from benchmarks.ranks import finish, job_killed, kill, launch, wait_for
+from benchmarks.rank_jobs import finish, job_killed, kill, launch, wait_for
 from tamis.ranks import RankCheckpoints, Ranks
 
 
