@@ -36,12 +36,13 @@ from tamis.commands.train import (
     choose,
     choose_selector,
     positive,
+    tell_clean_ratio,
 )
 from tamis.data import Samples, Slot
 from tamis.folder import FILES, About
 from tamis.monitor import CollapseWarning, Monitor
 from tamis.review import Keeper
-from tamis.selectors import Plausible, Selector
+from tamis.selectors import Selector
 from tamis.sources import (
     Columns,
     DeadLetters,
@@ -387,8 +388,6 @@ def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out
         console.print(f"Warning: {text}.")
     if not loop.saved:
         console.print(f"Warning: this is not saved to go on from ({loop.trouble.rstrip('.')}).")
-    selector = trainer.selector
-    if isinstance(selector, Plausible) and (ratio := selector.clean_ratio()) is not None:
-        console.print(f"Estimated clean ratio {ratio:.2f}.")
+    console.print(tell_clean_ratio(trainer))
     console.print(f"{len(suspects)} of {len(pool)} labels held look wrong: {out / FILES.table}")
     console.print(f"To look, and to review labels: tamis watch {out}")

@@ -191,8 +191,7 @@ def run(options: Namespace) -> int:
     if test:
         accuracy = trainer.accuracy(*test)
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
-    if isinstance(selector, Plausible) and (ratio := selector.clean_ratio()) is not None:
-        console.print(f"Estimated clean ratio {ratio:.2f}.")
+    console.print(tell_clean_ratio(trainer))
     if suspects is not None:
         show(suspects, table, console)
     if settled := keeper.settled():
@@ -200,6 +199,23 @@ def run(options: Namespace) -> int:
     console.print(f"Model, log{'' if suspects is None else ', suspects'}: {out}")
     console.print(f"To look, and to review labels: tamis watch {out}")
     return 128 + leaving.signal if leaving.signal else 0
+
+
+def tell_clean_ratio(trainer: Trainer) -> str:
+    """Say how many labels seem right: of the newest rows, and of those held.
+
+    A model may remember labels of rows held, right or wrong, and `Plausible` then finds too many
+    right. What was predicted before it was learned from is free of that, and has a band.
+    """
+    told = []
+    if isinstance(trainer.selector, Plausible):
+        ratio = trainer.selector.clean_ratio()
+        told += [] if ratio is None else [f"{ratio:.2f} of the rows held"]
+    if trainer.tracker:
+        value, low, high = trainer.tracker.estimate()
+        newest = "of the newest rows, by predictions made before learning from them"
+        told.append(f"{value:.2f} ({low:.2f} to {high:.2f}) {newest}")
+    return f"Estimated clean ratio: {'; '.join(told) or 'not known'}."
 
 
 def check_folder(options: Namespace) -> None:
