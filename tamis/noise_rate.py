@@ -106,7 +106,7 @@ class Tracker:
         fade = 0.5 ** (rows.total / self.half_life)
         for tally in (self._rows, self._agreeing, self._pairs):
             tally *= fade
-        self._squares = self._squares * fade**2 + rows.total
+        self._squares = self._squares * fade**2 + rows.known.square().sum()
         place = (rows.labels, rows.bins)
         self._rows.index_put_(place, rows.known, accumulate=True)
         self._agreeing.index_put_(place, rows.agreeing, accumulate=True)
@@ -255,6 +255,12 @@ def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
     labels = labels.clamp(0, classes - 1)
     agreeing = known * (choices == labels)
     return Observed(known, known.sum(), agreeing, choices, labels, bin_of(sure, classes))
+
+
+def weigh(rows: Observed, weights: Tensor) -> Observed:
+    """Let rows count by these weights, and age the others as much."""
+    known = rows.known * weights
+    return rows._replace(known=known, total=known.sum(), agreeing=rows.agreeing * weights)
 
 
 def bin_of(sure: Tensor, classes: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from tamis import Naive, Replay, Sliding, Trainer
 from tamis.models import mlp, start
-from tamis.noise_rate import Estimate, Tracker
+from tamis.noise_rate import Estimate, Tracker, observe, weigh
 from tamis.streams import Constant, Symmetric, digits
 
 CLASSES = 10
@@ -51,6 +51,28 @@ def test_it_finds_the_clean_ratio_however_sure_the_model_is(
     tracker = follow(make_rows(clean_ratio, sureness, factor, 0, pair))
     assert tracker.estimate().value == pytest.approx(clean_ratio, abs=0.05)
     assert (tracker.by_class() - clean_ratio).abs().mean() < 0.06
+
+
+def test_rows_of_one_weight_tell_what_whole_ones_do() -> None:
+    beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
+    whole, small = Tracker(CLASSES, 500), Tracker(CLASSES, 500 / 32)
+    for part in (slice(0, 2000), slice(2000, 4000)):
+        rows = observe(beliefs[part], labels[part], CLASSES)
+        whole.count(rows)
+        small.count(weigh(rows, torch.full((2000,), 1 / 32, dtype=torch.float64)))
+    assert small.fit(1000) == whole.fit(1000)
+    assert small.weight() == whole.weight()
+
+
+def test_a_row_of_weight_two_is_counted_twice_and_tells_no_more_than_one() -> None:
+    beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
+    heavy, light = Tracker(CLASSES, 1e9), Tracker(CLASSES, 1e9)
+    rows = observe(beliefs, labels, CLASSES)
+    heavy.count(weigh(rows, torch.where(torch.arange(4000) < 1000, 2.0, 0.0).double()))
+    light.watch(beliefs[:1000], labels[:1000])
+    assert torch.equal(heavy.pairs(), 2 * light.pairs())
+    assert heavy.weight() == pytest.approx(light.weight()) == pytest.approx(1000)
+    assert heavy.estimate() == light.estimate()
 
 
 def test_bands_hold_the_truth_about_nine_times_in_ten() -> None:

@@ -18,7 +18,7 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from tamis.augment import Augment, Mixup, ShiftAndFlip
-from tamis.buffers import Buffer, Growing, PuriDivER
+from tamis.buffers import Buffer, Growing, PuriDivER, Sliding
 from tamis.cadam import CAdam
 from tamis.clean_ratio import CrossValidation, Proportion
 from tamis.data import Samples, Slot
@@ -68,6 +68,7 @@ from tamis.streams import (
     Noise,
     PairFlip,
     Replay,
+    Steps,
     Symmetric,
     cifar10,
     digits,
@@ -111,16 +112,19 @@ class Passes:
 class Place:
     """Where methods compete: rows, how they arrive, and what is the same for all methods.
 
-    `held` rows arrive in the first slot, and a quarter of all rows at the least stays out; or all
-    rows arrive, where it is None: over all slots if `once`. `decay` is that of the averaged
-    weights. On a GPU, if there is one and `gpu` asks for it, passes run in `precision` and as CUDA
-    graphs, which nothing can count.
+    `held` rows arrive, and a quarter of all rows at the least stays out; or all rows arrive, where
+    it is None. They do so in the first slot, or over all slots if `once`; the newest `kept` stay,
+    or all. If it `drifts_from` another clean ratio, that one and the cell's take turns, twice
+    each. `decay` is that of the averaged weights. On a GPU, if there is one and `gpu` asks for
+    it, passes run in `precision` and as CUDA graphs, which nothing can count.
     """
 
     load: Callable[[Path | None], DataSet]
     slots: int = 1500
     held: int | None = 5000
     once: bool = False
+    kept: int | None = None
+    drifts_from: float | None = None
     k: int = 32
     warm_up: int = 500
     model: Callable[[tuple[int, ...], int], nn.Module] = mlp
@@ -143,6 +147,9 @@ PLACES = {
     "cifar10": Place(cifar10),
     "gaussians": Place(gaussians, slots=300),
     "mnist-once": Place(mnist, slots=10_000, held=None, once=True, k=10),
+    "mnist-drift": Place(
+        mnist, slots=3000, held=30_000, once=True, kept=2000, drifts_from=0.9, k=16
+    ),
     "mnist-mixup": Place(mnist, slots=5000, augment=Mixup(1.0)),
     "cifar10-resnet": Place(
         cifar10, slots=8000, held=None, k=64, model=resnet18, rate=0.05, decay=0.995,
@@ -184,12 +191,13 @@ class Scene:
         """Let the rows held arrive: at once, or in so many chunks, one a slot."""
         if self.place.once:
             chunks = self.slots
+        before, after = self.place.drifts_from, self.clean_ratio
         return iter(
             Replay(
                 self.data.inputs[self.held],
                 self.data.labels[self.held],
                 NOISES[self.noise](self.classes),
-                Constant(self.clean_ratio),
+                Constant(after) if before is None else Steps((before, after, before, after)),
                 slots=chunks,
                 rows_per_slot=-(-len(self.held) // chunks),
                 seed=self.seed,
@@ -217,6 +225,10 @@ class Scene:
         self.models.append(made)
         return made
 
+    def buffer(self) -> Buffer:
+        """Make a buffer for all rows, or for the newest."""
+        return Sliding(self.place.kept) if self.place.kept else Growing(len(self.held))
+
     def trainer(
         self,
         selector: Selector | None = None,
@@ -240,7 +252,7 @@ class Scene:
             model,
             optimizer or SGD(model.parameters(), place.rate),
             selector or Naive(),
-            Growing(len(self.held)) if buffer is None else buffer,
+            self.buffer() if buffer is None else buffer,
             place.k,
             criterion=criterion,
             predict_first=False,
@@ -408,7 +420,7 @@ def paired(
         optimizers = tuple(SGD(model.parameters(), scene.place.rate) for model in models)
         rate = {"noise_rate": 1 - scene.clean_ratio} if told else {"warm_up": scene.warm_up}
         return kind(
-            models, (optimizers[0], optimizers[1]), Growing(len(scene.held)), scene.place.k,
+            models, (optimizers[0], optimizers[1]), scene.buffer(), scene.place.k,
             predict_first=False,
             intake=Intake(scene.classes), seed=scene.seed, **rate, **settings,
         )  # fmt: skip
@@ -429,6 +441,7 @@ VARIANTS = (
     without("earned trust", parts=Parts(earned=False)),
     without("confusion", parts=Parts(confusion=False)),
     without("reuse", parts=Parts(reuse=False)),
+    without("first looks", parts=Parts(first_looks=False)),
     without("mending", mend=False),
     without("caution", caution=0),
     without("curiosity", curiosity=0),

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tamis.data import Picks, Samples, send
 from tamis.local import LocalModel, at_least_float
-from tamis.noise_rate import Tracker
+from tamis.noise_rate import Tracker, observe, weigh
 from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit, usable
 
 DOUBT = 0.02
@@ -23,6 +23,14 @@ OFTEN = 4.0
 """Uses of a row, on average, from which on voters are more than half as strictly weighed."""
 PACE, SLOW = 0.05, 0.01
 """Share of the newest slot in a running mean, and in that of how labels get mixed up."""
+AGAIN = 1 / 32
+"""What a row tells of the clean ratio when it is looked at again, and may have been learned from.
+
+A power of 2: where all rows are looked at again, fits are the same to the bit as by whole rows.
+"""
+UNKNOWN = 0.9
+"""Share of new rows, on average, from which on nobody knows which are: pools are draws, or batches.
+"""
 REFIT, EARLY = 50, (1, 2, 4, 8, 16, 32)
 """Slots from one fit of the clean ratio to the next, and those of further fits at the start."""
 SURE, EARNED = 0.8, 0.85
@@ -43,6 +51,7 @@ class Parts(NamedTuple):
     earned: bool = True
     confusion: bool = True
     reuse: bool = True
+    first_looks: bool = True
 
 
 ALL_PARTS = Parts()
@@ -82,7 +91,10 @@ class Plausible:
     first choices are right often enough. `parts` of the verdict can be left out.
 
     Look through the average: `Trainer(window=None)`. Four candidates a pick are drawn at random;
-    neighbours are close by `sharpness`; estimates fade by half over `half_life` rows.
+    neighbours are close by `sharpness`. The clean ratio is fitted above all to rows that are looked
+    at for the first time: those that came before were picked, or not, by what it was then, so that
+    a change would never be noticed. It fades by half over `half_life` rows looked at again, or over
+    a 32nd as many new ones.
     docs/methods/plausible.md has the problem that this solves, and what each part is worth.
     """
 
@@ -114,7 +126,7 @@ class Plausible:
         if self._memory is None:
             classes, width = seen.beliefs.shape[1], seen.features.shape[1]
             self._memory = Memory(classes, width, self.voters, self.half_life, self.parts)
-        verdict = self._memory.judge(seen, among.ids, self.sharpness, len(pool))
+        verdict = self._memory.judge(seen, among.ids, self.sharpness, pool.ids, rows)
         targets = functional.one_hot(seen.labels, seen.beliefs.shape[1]).to(seen.beliefs.dtype)
         fitting = verdict.plausible
         if self.mend:
@@ -186,8 +198,10 @@ class Memory:
         # Share of rows of each true class and given label, as far as is known.
         self.joint = even[:, None] * even
         self.trust, self.reuse = torch.zeros(()), torch.zeros(())
+        # Ids of the rows of the pool, as of when their places were last looked at.
+        self.looked, self.turnover = torch.empty(0, dtype=torch.long), torch.ones(())
         self.parts = parts
-        self.tracker = Tracker(classes, half_life)
+        self.tracker = Tracker(classes, AGAIN * half_life)
         self.ratio, self.slack = 0.5, 1.0
         self.slots = self.written = 0
 
@@ -199,13 +213,21 @@ class Memory:
             setattr(self, name, kept.to(beliefs.device, dtype))
 
     def judge(
-        self, seen: Views, ids: Tensor, sharpness: float, different: float = math.inf
+        self,
+        seen: Views,
+        ids: Tensor,
+        sharpness: float,
+        pool: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> Verdict:
         """Say how plausible the labels of these rows are, and learn from having seen them.
 
-        They come from so many `different` rows.
+        They are `rows` of a pool with these ids, if it is known which.
         """
         self.join(seen.beliefs)
+        new = torch.zeros_like(seen.good)
+        if pool is not None and rows is not None:
+            new = self._find_new(pool, rows)
         weight = (seen.good / seen.good.sum().clamp_min(1)).to(seen.beliefs.dtype)
         given = functional.one_hot(seen.labels, len(self.given)).to(seen.beliefs.dtype)
         directions = self._direct(seen.features, weight)
@@ -218,9 +240,11 @@ class Memory:
         votes, beliefs = self._align(votes, self.voted), self._align(seen.beliefs, self.believed)
         evidence = self.parts.votes * (votes + DOUBT).log()
         evidence = evidence + self.parts.beliefs * (beliefs + DOUBT).log()
-        self.tracker.watch(evidence.softmax(dim=1), seen.labels.masked_fill(~seen.good, -1))
+        labels = seen.labels.masked_fill(~seen.good, -1)
+        observed = observe(evidence.softmax(dim=1), labels, len(self.given))
+        self.tracker.count(weigh(observed, torch.where(new, 1.0, AGAIN).to(observed.known)))
         if self.slots % REFIT == 0 or self.slots in EARLY:
-            self.ratio, self.slack = self.tracker.fit(different)
+            self.ratio, self.slack = self.tracker.fit(math.inf if pool is None else len(pool))
         classes = (evidence / self.slack).softmax(dim=1)
         self.trust = self._blend(self.trust, weight @ classes.amax(dim=1))
         # What first choices are worth is all that they have earned: early on, nearly nothing.
@@ -244,6 +268,21 @@ class Memory:
         counts = (self.joint * rows / SLOW * self.parts.confusion + 1) * wrong
         spread = counts / counts.sum(dim=1, keepdim=True)
         return self.ratio * (1 - wrong) + (1 - self.ratio) * spread
+
+    def _find_new(self, pool: Tensor, rows: Tensor) -> Tensor:
+        """Say which rows are looked at for the first time; those of the first pool never are.
+
+        A place in the pool whose row has another id than when it was last looked at has a new row.
+        """
+        if not self.slots:
+            self.looked = pool.clone()
+        elif len(pool) > len(self.looked):
+            more = self.looked.new_full((len(pool) - len(self.looked),), -1)
+            self.looked = torch.cat([self.looked, more])
+        new = self.looked[rows] != pool[rows]
+        self.looked[rows] = pool[rows]
+        self.turnover = self.turnover.lerp(new.to(self.turnover).mean(), PACE)
+        return new & (self.turnover < UNKNOWN) & self.parts.first_looks
 
     def _direct(self, features: Tensor, weight: Tensor) -> Tensor:
         """Turn features into directions, every one of them as far spread as the others."""
@@ -310,7 +349,7 @@ class Memory:
 
 KEPT = (
     "directions", "says", "labels", "ids", "mean", "square", "given", "believed", "voted", "joint",
-    "trust", "reuse",
+    "trust", "reuse", "looked", "turnover",
 )  # fmt: skip
 NUMBERS = (
     ("ratio", torch.float64), ("slack", torch.float64), ("slots", torch.long),

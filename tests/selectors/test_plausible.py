@@ -35,7 +35,7 @@ from tamis.selectors.plausible import (
     look,
 )
 from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit
-from tamis.streams import Constant, PairFlip, Symmetric, digits
+from tamis.streams import Constant, PairFlip, Steps, Symmetric, digits
 
 SHARP = 20.0
 FOREVER = 1e9
@@ -228,7 +228,7 @@ def clusters(classes: int = 3, each: int = 20, width: int = 10) -> Views:
 
 def judge_often(views: Views, ids_of: list[Tensor]) -> list[Verdict]:
     memory = Memory(views.beliefs.shape[1], views.features.shape[1], 4096, FOREVER)
-    return [memory.judge(views, ids, SHARP, len(ids)) for ids in ids_of]
+    return [memory.judge(views, ids, SHARP, ids, torch.arange(len(ids))) for ids in ids_of]
 
 
 def test_a_row_never_votes_for_itself_however_often_it_is_remembered() -> None:
@@ -252,6 +252,54 @@ def test_a_row_that_comes_back_alone_does_not_vote_for_itself() -> None:
         asked = copy.deepcopy(memory)
         verdict = asked.judge(part_of(views, first), torch.tensor([stranger, 3, 4, 5]), SHARP)
         assert verdict.plausible.tolist() == [flips, True, True, True]
+
+
+def test_rows_are_new_where_another_id_stands_in_their_place() -> None:
+    memory = Memory(3, 2, 10, FOREVER)
+    pool, every = torch.arange(4), torch.arange(4)
+    assert not memory._find_new(pool, every).any(), "nobody knows what the first pool has been"
+    memory.slots, memory.turnover = 1, torch.zeros(())
+    pool = torch.tensor([0, 1, 12, 3, 14])  # one row gave way to another, and one came besides
+    assert memory._find_new(pool, torch.tensor([1, 2])).tolist() == [False, True]
+    assert memory._find_new(pool, torch.arange(5)).tolist() == [False] * 4 + [True]
+    assert not memory._find_new(pool, torch.arange(5)).any()
+    assert not memory._find_new(pool[:2], torch.arange(2)).any()
+
+
+def test_rows_of_ever_new_pools_are_not_taken_for_new() -> None:
+    memory, every = Memory(3, 2, 10, FOREVER), torch.arange(8)
+    for slot in range(100):
+        pool = torch.randperm(10_000, generator=Generator().manual_seed(slot))[:8]
+        assert not memory._find_new(pool, every).any()
+        memory.slots += 1
+
+
+def test_where_no_row_is_new_first_looks_change_nothing(blobs: Samples, blob_model) -> None:
+    chosen = []
+    for parts in (ALL_PARTS, ALL_PARTS._replace(first_looks=False)):
+        selector, generator = Plausible(parts=parts), Generator().manual_seed(0)
+        local = LocalModel(copy.deepcopy(blob_model))
+        picks = [selector.select(blobs, local, 8, generator).rows for _ in range(60)]
+        chosen.append((torch.cat(picks), selector.clean_ratio()))
+    assert torch.equal(chosen[0][0], chosen[1][0])
+    assert chosen[0][1] == chosen[1][1]
+
+
+def test_a_fall_of_the_clean_ratio_is_noticed_by_rows_looked_at_for_the_first_time() -> None:
+    """What was learned from agrees with its label, right or wrong, and would say all is well."""
+    data, found = digits(), []
+    for parts in (ALL_PARTS, ALL_PARTS._replace(first_looks=False)):
+        stream = Replay(
+            data.inputs, data.labels, Symmetric(10), Steps((0.9, 0.4)), slots=500, rows_per_slot=6
+        )
+        model = start(mlp, data.input_shape, 10, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.3)
+        trainer = Trainer(model, optimizer, Plausible(parts=parts), Sliding(300), 10, window=None)
+        ratios = [
+            trainer.selector.clean_ratio() for slot in trainer.run(stream) if slot.number >= 350
+        ]
+        found.append(sum(ratios) / len(ratios))
+    assert found[0] < 0.7 < 0.8 < found[1]
 
 
 @cache
@@ -381,7 +429,7 @@ def test_mended_picks_aim_at_the_posterior_and_plausible_ones_at_their_label() -
         picks = selector.select(pool, local, 32, Generator().manual_seed(seed))
         rows = draw_rows(len(pool), LEAST_PER_PICK * 32, Generator().manual_seed(seed), CPU)
         seen = look_at(pool[rows], local)
-        verdict = memory.judge(seen, pool.ids[rows], SHARP, len(pool))
+        verdict = memory.judge(seen, pool.ids[rows], SHARP, pool.ids, rows)
         place = {row: at for at, row in enumerate(rows.tolist())}
         for row, target in zip(picks.rows.tolist(), picks.targets, strict=True):
             at = place[row]
