@@ -38,7 +38,9 @@ class Chances(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Rows as a tracker counts them: which can be counted, and how many; choices, labels, bins."""
+    """Rows as a tracker counts them: which can be counted, and how many the others age by; choices,
+    labels, bins.
+    """
 
     known: Tensor
     total: Tensor
@@ -257,10 +259,9 @@ def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
     return Observed(known, known.sum(), agreeing, choices, labels, bin_of(sure, classes))
 
 
-def weigh(rows: Observed, weights: Tensor) -> Observed:
-    """Let rows count by these weights, and age the others as much."""
-    known = rows.known * weights
-    return rows._replace(known=known, total=known.sum(), agreeing=rows.agreeing * weights)
+def weigh(rows: Observed, weights: Tensor, age: Tensor) -> Observed:
+    """Let rows count by these weights; those before them fade as if so many had come."""
+    return rows._replace(known=rows.known * weights, total=age, agreeing=rows.agreeing * weights)
 
 
 def bin_of(sure: Tensor, classes: int) -> Tensor:

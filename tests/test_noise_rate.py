@@ -55,11 +55,11 @@ def test_it_finds_the_clean_ratio_however_sure_the_model_is(
 
 def test_rows_of_one_weight_tell_what_whole_ones_do() -> None:
     beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
-    whole, small = Tracker(CLASSES, 500), Tracker(CLASSES, 500 / 32)
+    whole, small = Tracker(CLASSES, 500), Tracker(CLASSES, 500)
     for part in (slice(0, 2000), slice(2000, 4000)):
         rows = observe(beliefs[part], labels[part], CLASSES)
         whole.count(rows)
-        small.count(weigh(rows, torch.full((2000,), 1 / 32, dtype=torch.float64)))
+        small.count(weigh(rows, torch.full((2000,), 1 / 32, dtype=torch.float64), rows.total))
     assert small.fit(1000) == whole.fit(1000)
     assert small.weight() == whole.weight()
 
@@ -68,7 +68,8 @@ def test_a_row_of_weight_two_is_counted_twice_and_tells_no_more_than_one() -> No
     beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
     heavy, light = Tracker(CLASSES, 1e9), Tracker(CLASSES, 1e9)
     rows = observe(beliefs, labels, CLASSES)
-    heavy.count(weigh(rows, torch.where(torch.arange(4000) < 1000, 2.0, 0.0).double()))
+    weights = torch.where(torch.arange(4000) < 1000, 2.0, 0.0).double()
+    heavy.count(weigh(rows, weights, torch.tensor(1000.0)))
     light.watch(beliefs[:1000], labels[:1000])
     assert torch.equal(heavy.pairs(), 2 * light.pairs())
     assert heavy.weight() == pytest.approx(light.weight()) == pytest.approx(1000)

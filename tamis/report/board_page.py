@@ -314,6 +314,9 @@ def setting(name: str, slots: set[int]) -> str:
     counts = ", ".join(f"{count:,}" for count in sorted(slots))
     held = "all rows" if place.held is None else f"at most {place.held:,} rows"
     arrive = "arriving over all slots" if place.once else "held from the first slot on"
+    arrive += f", the newest {place.kept:,} kept" if place.kept else ""
+    if place.drifts_from is not None:
+        arrive += f", clean ratio {place.drifts_from} and that of the cell by turns, twice each"
     augment = f", {place.augment}" if place.augment else ""
     return (
         f"{counts} slots of {place.k} picks, {held} {arrive}, at most {place.warm_up} slots of "

@@ -28,6 +28,8 @@ AGAIN = 1 / 32
 
 A power of 2: where all rows are looked at again, fits are the same to the bit as by whole rows.
 """
+TURNOVER = 0.25
+"""Share of the pool that gives way to new rows while half of what it told is forgotten."""
 UNKNOWN = 0.9
 """Share of new rows, on average, from which on nobody knows which are: pools are draws, or batches.
 """
@@ -91,10 +93,10 @@ class Plausible:
     first choices are right often enough. `parts` of the verdict can be left out.
 
     Look through the average: `Trainer(window=None)`. Four candidates a pick are drawn at random;
-    neighbours are close by `sharpness`. The clean ratio is fitted above all to rows that are looked
-    at for the first time: those that came before were picked, or not, by what it was then, so that
-    a change would never be noticed. It fades by half over `half_life` rows looked at again, or over
-    a 32nd as many new ones.
+    neighbours are close by `sharpness`. The clean ratio is fitted above all to rows looked at for
+    the first time: the others were picked, or not, by what it was before, so that a change would
+    be noticed late or never. What rows tell fades by half over `half_life` rows looked at, and
+    over a quarter of the pool that gives way to new ones.
     docs/methods/plausible.md has the problem that this solves, and what each part is worth.
     """
 
@@ -201,7 +203,7 @@ class Memory:
         # Ids of the rows of the pool, as of when their places were last looked at.
         self.looked, self.turnover = torch.empty(0, dtype=torch.long), torch.ones(())
         self.parts = parts
-        self.tracker = Tracker(classes, AGAIN * half_life)
+        self.tracker = Tracker(classes, half_life)
         self.ratio, self.slack = 0.5, 1.0
         self.slots = self.written = 0
 
@@ -241,10 +243,14 @@ class Memory:
         evidence = self.parts.votes * (votes + DOUBT).log()
         evidence = evidence + self.parts.beliefs * (beliefs + DOUBT).log()
         labels = seen.labels.masked_fill(~seen.good, -1)
+        different = math.inf if pool is None else len(pool)
         observed = observe(evidence.softmax(dim=1), labels, len(self.given))
-        self.tracker.count(weigh(observed, torch.where(new, 1.0, AGAIN).to(observed.known)))
+        weights = torch.where(new, 1.0, AGAIN).to(observed.known)
+        replaced = (observed.known * new).sum() / (TURNOVER * different)
+        age = observed.total + replaced * self.tracker.half_life
+        self.tracker.count(weigh(observed, weights, age))
         if self.slots % REFIT == 0 or self.slots in EARLY:
-            self.ratio, self.slack = self.tracker.fit(math.inf if pool is None else len(pool))
+            self.ratio, self.slack = self.tracker.fit(different)
         classes = (evidence / self.slack).softmax(dim=1)
         self.trust = self._blend(self.trust, weight @ classes.amax(dim=1))
         # What first choices are worth is all that they have earned: early on, nearly nothing.

@@ -6,15 +6,17 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import Generator
 
 from tamis.data import Picks, Samples
 from tamis.experiments import board
 from tamis.experiments.board import Cell, Result, cells, run_cell
-from tamis.experiments.methods import METHODS, NOISES, PLACES, Method, selecting
+from tamis.experiments.methods import METHODS, NOISES, PLACES, Method, Scene, selecting
 from tamis.experiments.rows import key
 from tamis.local import LocalModel
 from tamis.selectors.protocol import draw
+from tamis.streams import digits
 
 SLOTS, WARM_UP, K = 40, 10, PLACES["digits"].k
 DIGITS_HELD = 1347 * 3 // 4
@@ -34,6 +36,22 @@ def test_every_combination_is_a_cell_of_its_own_and_seeds_come_last() -> None:
     assert {cell.slots for cell in cells(["naive"], ["digits", "mnist"], ["pair"], [0.9], 1)} == {
         300, 1500,
     }  # fmt: skip
+
+
+def test_where_the_ratio_drifts_two_take_turns_and_the_newest_rows_are_kept() -> None:
+    place = replace(PLACES["mnist-drift"], load=digits, slots=40, held=800, kept=100)
+    scene = Scene(place, digits(), "symmetric", 0.3, 40, 0)
+    arrived = list(scene.stream())
+    assert [len(samples) for samples in arrived] == [20] * 40
+    shares = [
+        torch.cat([samples.clean for samples in arrived[first : first + 10]]).float().mean().item()
+        for first in range(0, 40, 10)
+    ]
+    assert shares == pytest.approx([0.9, 0.3, 0.9, 0.3], abs=0.1)
+    trainer = scene.trainer()
+    for samples in arrived:
+        trainer.step(samples)
+    assert sorted(trainer.buffer.pool().ids.tolist()) == list(range(700, 800))
 
 
 def test_methods_have_names_of_their_own() -> None:
