@@ -151,6 +151,28 @@ def test_the_table_of_faults() -> None:
                 assert f"| {row['fault']} | {row['figure']} | {row['bar']} | yes |" in page
 
 
+def test_the_table_of_drift() -> None:
+    page = (DOCS / "methods" / "plausible.md").read_text()
+    with (DOCS / "plausible" / "drift.csv").open(newline="") as file:
+        runs = list(csv.DictReader(file))
+    lines = [line for line in page.splitlines() if line.startswith("| drift: ")]
+    assert len(lines) == len({run["method"] for run in runs}) == 6
+    for line in lines:
+        name, *numbers = (cell.strip() for cell in line.strip("| ").split("|"))
+        wanted = []
+        for ratio in (0.5, 0.3):
+            mine = [
+                run
+                for run in runs
+                if (f"drift: {run['method']}", float(run["clean_ratio"])) == (name, ratio)
+            ]
+            assert len(mine) == 3
+            for column in ("accuracy_ema", "purity", "clean_ratio_estimated"):
+                number = mean(float(run[column]) for run in mine)
+                wanted.append(f"{number:.3f}".removeprefix("0") if number == number else "-")
+        assert numbers == wanted
+
+
 def test_the_ablation_of_plausible() -> None:
     page = (DOCS / "methods" / "plausible.md").read_text()
     with (DOCS / "plausible" / "ablation.csv").open(newline="") as file:

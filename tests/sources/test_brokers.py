@@ -557,7 +557,7 @@ def test_kafka_members_share_the_partitions(begin: Begin) -> None:
                 break
         ahead.close()
 
-    first, second = (ReadAhead(server.source(pace(rows=1, patience=4.0)), 1) for _ in range(2))
+    first, second = (ReadAhead(server.source(pace(rows=1, patience=12.0)), 1) for _ in range(2))
     stop = threading.Event()
     producing = threading.Thread(target=lambda: server.produce(100, stop, 3_000))
     threads = [threading.Thread(target=consume, args=(first, 60.0))]
