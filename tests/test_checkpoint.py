@@ -226,7 +226,7 @@ def test_a_scheduler_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
 def test_a_plateau_whose_best_is_infinite_is_json(tmp_path: Path) -> None:
     trainer = make_trainer()
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(trainer.optimizer)
-    Checkpoints(tmp_path).save(trainer, others={"plateau": plateau})
+    Checkpoints(str(tmp_path)).save(trainer, others={"plateau": plateau})
     plateau.best = 0.0
     Checkpoints(tmp_path).load(trainer, {"plateau": plateau})
     assert plateau.best == torch.inf

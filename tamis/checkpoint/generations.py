@@ -133,8 +133,8 @@ class Checkpoints:
     read and why.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any] | None = None) -> None:
+        self.folder = Path(folder)
         self.settings = dict(settings or {})
         self.failed = 0
         self.damaged: dict[int, str] = {}

@@ -37,8 +37,8 @@ class RankCheckpoints:
                 checkpoints.save(trainer, [...])
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any] | None = None) -> None:
+        self.folder = Path(folder)
         self.settings = dict(settings or {})
 
     def shards(self) -> int | None:

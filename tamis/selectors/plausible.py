@@ -187,7 +187,7 @@ def look(samples: Samples, local: LocalModel, good: Tensor) -> Views:
 
 
 class Memory:
-    """The last rows looked at, and running means: no more after a million slots than after one."""
+    """The last rows looked at, running means, and the ids of the pool: bounded as the pool is."""
 
     def __init__(
         self, classes: int, width: int, voters: int, half_life: float, parts: Parts = ALL_PARTS
