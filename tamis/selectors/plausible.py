@@ -31,8 +31,7 @@ A power of 2: where all rows are looked at again, fits are the same to the bit a
 TURNOVER = 0.25
 """Share of the pool that gives way to new rows while half of what it told is forgotten."""
 UNKNOWN = 0.9
-"""Share of new rows, on average, from which on nobody knows which are: pools are draws, or batches.
-"""
+"""Mean share of new rows from which on none is taken for new: pools are draws, or batches."""
 REFIT, EARLY = 50, (1, 2, 4, 8, 16, 32)
 """Slots from one fit of the clean ratio to the next, and those of further fits at the start."""
 SURE, EARNED = 0.8, 0.85
