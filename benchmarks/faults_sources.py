@@ -22,19 +22,11 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import get_args
 
-from benchmarks.brokers import BROKERS, Server, record
 from benchmarks.buffers import resident
-from benchmarks.fuzz_records import records
-from tamis.sources import (
-    Columns,
-    DeadLetters,
-    Feed,
-    Files,
-    Pace,
-    Policy,
-    ReadAhead,
-)
+from tamis.sources import Columns, DeadLetters, Feed, Files, Pace, Policy, ReadAhead
 from tests.faults.row import Row
+from tests.support.brokers import BROKERS, Server, record
+from tests.support.fuzz_records import records
 
 OUT = Path(__file__).parent.parent / "docs" / "reliability" / "sources.csv"
 COLUMNS = Columns(["a", "b"], label="kind", classes=2, id="id")

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from benchmarks.page import FOLDER, Row, save_rows
 from benchmarks.timing import race, ratio
-from tamis import OGRS, LocalModel, Naive, Samples, Selector, Sliding, Trainer
-from tamis.kernels import nearest_on_gpu, walk_on_gpu
+from tamis import OGRS, ModelView, Naive, Samples, Selector, Sliding, Trainer
 from tamis.models import mlp, resnet18, start
-from tamis.projection import nearest_in_chunks, walk_in_steps
+from tamis.selectors.ogrs.kernels import nearest_on_gpu, walk_on_gpu
+from tamis.selectors.ogrs.projection import nearest_in_chunks, walk_in_steps
 from tamis.streams import DATA_SETS, Constant, Replay, Symmetric
 
 GPU = torch.device("cuda")
@@ -95,8 +95,8 @@ def same_picks() -> list[Row]:
     for name, rule in rules.items():
         shares = []
         for seed in range(20):
-            here = rule.select(pool, LocalModel(model.cpu()), 64, generator(seed))
-            there = rule.select(pool.to(GPU), LocalModel(model.to(GPU)), 64, generator(seed))
+            here = rule.select(pool, ModelView(model.cpu()), 64, generator(seed))
+            there = rule.select(pool.to(GPU), ModelView(model.to(GPU)), 64, generator(seed))
             found = there.rows if there.weights is None else there.rows[there.weights > 0]
             shares.append(float(torch.equal(here.rows, found.cpu())))
         rows.append((f"same picks on CPU and GPU, {name}", f"{sum(shares) / 20:.4f}", ""))

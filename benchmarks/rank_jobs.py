@@ -26,10 +26,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.page import Line
 from benchmarks.timing import ROUNDS, race, ratio
-from tamis import ITLM, OGRS, LocalModel, Naive, Plausible, Replay, Samples, Sliding, Tracker
+from tamis import ITLM, OGRS, ModelView, Naive, Plausible, Replay, Samples, Sliding, Tracker
+from tamis.distributed import RankCheckpoints, RankLostError, Ranks, RankTrainer
+from tamis.distributed.pool import COLUMNS, SIDES, Header
 from tamis.models import mlp, resnet18, start
-from tamis.ranks import RankCheckpoints, RankLost, Ranks, RankTrainer
-from tamis.ranks.pool import COLUMNS, SIDES, Header
 from tamis.selectors import Selector
 from tamis.streams import Steps, Symmetric, digits
 
@@ -155,7 +155,7 @@ def job_killed(ranks: Ranks, folder: Path) -> dict[str, Any]:
                 checkpoints.save(trainer, [trainer.slots] * len(trainer.own))
             if trainer.slots == 150:
                 break
-    except RankLost:
+    except RankLostError:
         (folder / "lost").write_text(str(time.time()))
         raise
     return end_of(trainer)
@@ -285,9 +285,9 @@ def job_constants(ranks: Ranks, folder: Path) -> dict[str, float]:
     pool = next(make_up(0, 1, 8_192, (WIDTH,)))
     model = start(mlp, (WIDTH,), 10, 0)
     for count in (512, 4_096):
-        local, generator = LocalModel(model), torch.Generator().manual_seed(0)
+        view, generator = ModelView(model), torch.Generator().manual_seed(0)
         rule = Plausible()
-        run = partial(rule.select, pool, local, count // 4, generator)
+        run = partial(rule.select, pool, view, count // 4, generator)
         found[f"select_{count}_s"] = race({"it": run}, 10)["it"].median().item()
     return found
 

@@ -10,13 +10,13 @@ import tempfile
 import threading
 from pathlib import Path
 
-from benchmarks.chromium import Chromium, Tab
-from benchmarks.sample_run import make_run
 from tamis import OGRS
-from tamis.cli import main as tamis
-from tamis.report.desk import Desk
-from tamis.report.run_data import Run
-from tamis.report.watch import Server
+from tamis.cli.main import main as tamis
+from tamis.web.review_api import Desk
+from tamis.web.run_data import Run
+from tamis.web.server import Server
+from tests.support.chromium import Chromium, Tab
+from tests.support.sample_run import make_run
 
 DRAWN = "document.body.dataset.ready && document.querySelector('#curves svg')"
 

@@ -21,10 +21,10 @@ from torch import Generator, Tensor
 from benchmarks.buffers import resident
 from benchmarks.page import FOLDER, GRID, Line, Row, machine, save_rows, save_table
 from benchmarks.timing import DRAWS, ROUNDS, race, ratio
-from tamis import ITLM, OGRS, Buffer, Growing, Intake, LocalModel, Naive, Samples, Selector, Trainer
-from tamis.commands.progress import Bar
+from tamis import ITLM, OGRS, Buffer, Growing, Intake, ModelView, Naive, Samples, Selector, Trainer
 from tamis.models import mlp, start
-from tamis.streams import Constant, Missing, Replay, Symmetric, mnist
+from tamis.monitoring.progress import Bar
+from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist
 
 HELD, WIDTH, CHAINS = 60_000, 784, 128
 LOOP_ROUNDS = 32
@@ -62,7 +62,7 @@ def load() -> tuple[str, Samples]:
     try:
         data = mnist()
         name, inputs, labels = "MNIST", data.inputs.flatten(1), data.labels
-    except Missing:
+    except MissingDataError:
         name, inputs = "random numbers", torch.randn(HELD, WIDTH, generator=generator(0))
         labels = torch.randint(10, (HELD,), generator=generator(1))
     stream = Replay(inputs, labels, Symmetric(10), Constant(0.5), rows_per_slot=len(labels))
@@ -108,11 +108,11 @@ def memory() -> list[Row]:
     ]
 
 
-def walk(pool: Samples, local: LocalModel, at: int) -> int:
+def walk(pool: Samples, view: ModelView, at: int) -> int:
     """Walk one chain as the released script does: past all rows of the pool at every step."""
     excess, price = pool.uses - EXACT.max_uses, 0.0
     for _ in range(EXACT.steps):
-        slope = local.input_gradients(pool.inputs[[at]], pool.labels[[at]])[0]
+        slope = view.input_gradients(pool.inputs[[at]], pool.labels[[at]])[0]
         price = max(0.0, price + EXACT.price_step * excess[at].item())  # eq. 8
         offset = pool.inputs - pool.inputs[at]
         distance = offset.square().sum(dim=1) / (2 * EXACT.step_size)
@@ -123,15 +123,15 @@ def walk(pool: Samples, local: LocalModel, at: int) -> int:
 class Loop:
     """Walks all chains once, some of them at each call. The first call walks one to warm up."""
 
-    def __init__(self, pool: Samples, local: LocalModel, starts: Tensor) -> None:
+    def __init__(self, pool: Samples, view: ModelView, starts: Tensor) -> None:
         self.pool = pool
-        self.local = local
+        self.view = view
         self._ends: list[int] = []
         self._turns = chain([starts[:1]], starts.split(len(starts) // LOOP_ROUNDS))
 
     def __call__(self) -> None:
         """Walk the chains whose turn it is."""
-        self._ends += [walk(self.pool, self.local, at) for at in next(self._turns).tolist()]
+        self._ends += [walk(self.pool, self.view, at) for at in next(self._turns).tolist()]
 
     def ends(self) -> Tensor:
         """Say where the chains ended."""
@@ -142,14 +142,14 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
     """The same picks, by the loop and at once; and the paper's own order, which must be a loop."""
     trainer = train(Naive(), hold(samples, HELD), 32)
     play(trainer, 500)  # the slopes of a model that has learned nothing are all alike
-    local = LocalModel(trainer.model)
+    view = ModelView(trainer.model)
 
     def select(rule: OGRS, k: int = CHAINS) -> Tensor:
-        return rule.select(samples, local, k, generator(3))
+        return rule.select(samples, view, k, generator(3))
 
     _, starts, _ = EXACT.plan(len(samples), CHAINS, generator(3))
     shown, starts_among, _ = AMONG.plan(len(samples), CHAINS, generator(3))
-    loop, loop_among = Loop(samples, local, starts), Loop(samples[shown], local, starts_among)
+    loop, loop_among = Loop(samples, view, starts), Loop(samples[shown], view, starts_among)
     paper = OGRS.paper(step_size=EXACT.step_size)
     with Bar("against the loop", LOOP_ROUNDS + 1, console, "rounds") as bar:
         times = race(
@@ -197,7 +197,7 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
 
 def in_turn(samples: Samples, console: Console) -> list[Row]:
     """What it costs that each chain sees where those before it have gone."""
-    local = LocalModel(start(mlp, (WIDTH,), 10, 0))
+    view = ModelView(start(mlp, (WIDTH,), 10, 0))
     rules = {
         f"{where}, {what} counted, K = {k}": (replace(rule, uses=uses), k)
         for where, rule, k in (("all rows", EXACT, 32), ("512 candidates", AMONG, 128))
@@ -205,7 +205,7 @@ def in_turn(samples: Samples, console: Console) -> list[Row]:
     }
 
     def select(rule: OGRS, k: int) -> None:
-        rule.select(samples, local, k, generator(3))
+        rule.select(samples, view, k, generator(3))
 
     with Bar("in turn", ROUNDS + 1, console, "rounds") as bar:
         contenders: dict[object, Callable[[], object]] = {"progress": bar.advance}
@@ -284,8 +284,8 @@ def grid_part(buffers: dict[int, Growing], width: int, k: int, bar: Bar) -> list
         contenders["ogrs_exact", size] = train(EXACT, buffer, k).step
         contenders["ogrs", size] = partial(play, train(OGRS(), buffer, k))
         if (width, k) == (WIDTH, CHAINS):  # one chain, for all cost a loop the same
-            local = LocalModel(start(mlp, (width,), 10, 0))
-            contenders["loop", size] = partial(walk, buffer.pool(), local, 0)
+            view = ModelView(start(mlp, (width,), 10, 0))
+            contenders["loop", size] = partial(walk, buffer.pool(), view, 0)
     times = race(contenders, GRID_ROUNDS)
     slots = {"naive": 1 / MANY, "ogrs": 1 / MANY, "loop": k}
     lines = []

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from benchmarks.page import FOLDER, STALENESS, Line, save_table
 from tamis import OGRS
-from tamis.commands.progress import Bar
-from tamis.experiments.audit import Cell, prepare
-from tamis.streams import DataSet, Missing, mnist
+from tamis.lab.audit import Cell, prepare
+from tamis.monitoring.progress import Bar
+from tamis.streams import DataSet, MissingDataError, mnist
 
 SEEDS = (0, 1, 2)
 REFRESH = (None, 128, 32, 8)
@@ -58,7 +58,7 @@ class Run:
     def _probe(self) -> None:
         """Look at the pool with fresh features, just before a slot picks from it."""
         pool = self.trainer.buffer.pool()
-        features, slopes = self.trainer.local.feature_view(pool.inputs, pool.labels)
+        features, slopes = self.trainer.view.feature_view(pool.inputs, pool.labels)
         steepness = slopes.norm(dim=1)
         if pool.features is not None:
             self.errors.append(((pool.features - features).norm() / features.norm()).item())
@@ -104,7 +104,7 @@ def main() -> None:
     console = Console()
     try:
         data = mnist()
-    except Missing as error:
+    except MissingDataError as error:
         console.print(f"{error} Left as it was: staleness.csv.")
         return
     save_table(options.out / "staleness.csv", STALENESS, measure(data, options.slots, console))

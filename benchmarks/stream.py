@@ -18,8 +18,8 @@ from torch import Generator
 from benchmarks.buffers import resident
 from benchmarks.page import FOLDER, Row, machine, save_rows
 from tamis import OGRS, Samples, Sliding, Trainer
-from tamis.commands.progress import Bar
 from tamis.models import mlp, start
+from tamis.monitoring.progress import Bar
 from tamis.streams import Symmetric
 
 WIDTH, CLASSES, CHUNK, CAPACITY, MARK = 64, 10, 1_000, 50_000, 1_000_000

@@ -5,7 +5,7 @@ from torch import Generator
 from torch.nn.functional import cross_entropy
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
-from tamis import LocalModel, Plausible
+from tamis import ModelView, Plausible
 from tamis.integrations import Sieve, SieveSampler
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
@@ -28,6 +28,6 @@ for _ in range(15):
         cross_entropy(model(x), y).backward()
         optimizer.step()
 
-found = LocalModel(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+found = ModelView(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
 print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")

@@ -7,7 +7,7 @@ from torch import Generator, Tensor, nn
 from transformers import TrainingArguments
 from transformers.utils import ModelOutput
 
-from tamis import LocalModel, Plausible
+from tamis import ModelView, Plausible
 from tamis.integrations import Sieve
 from tamis.integrations.transformers import SieveTrainer
 from tamis.models import mlp, start
@@ -51,7 +51,7 @@ with tempfile.TemporaryDirectory() as folder:
     )
     SieveTrainer(model, settings, train_dataset=rows, sieve=sieve, ids="row").train()
 
-logits = LocalModel(model, sieve.average, columns={"pixels": data.test_inputs}).logits(
+logits = ModelView(model, sieve.average, columns={"pixels": data.test_inputs}).logits(
     torch.arange(len(data.test_labels))[:, None]
 )
 accuracy = (logits.argmax(dim=1) == data.test_labels).float().mean().item()

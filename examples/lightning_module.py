@@ -6,7 +6,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from tamis import LocalModel, Plausible
+from tamis import ModelView, Plausible
 from tamis.integrations import Columns, Sieve
 from tamis.integrations.lightning import SieveCallback
 from tamis.models import mlp, start
@@ -51,6 +51,6 @@ trainer = Trainer(
 )
 trainer.fit(model, pools)
 
-found = LocalModel(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+found = ModelView(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
 print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")

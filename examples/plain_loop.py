@@ -6,7 +6,7 @@ import torch
 from torch import Generator
 from torch.nn.functional import cross_entropy
 
-from tamis import Average, LocalModel, Naive, Plausible, Selector, pick
+from tamis import Average, ModelView, Naive, Plausible, Selector, pick
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
 
@@ -29,9 +29,9 @@ def train(selector: Selector) -> tuple[float, int]:
             optimizer.zero_grad()
             cross_entropy(model(x[picks.rows]), targets).backward()
             optimizer.step()
-            average.remember(model)
+            average.update(model)
             chain = crc32(ids[picks.rows].numpy().tobytes(), chain)
-    found = LocalModel(model, average).logits(data.test_inputs).argmax(dim=1)
+    found = ModelView(model, average).logits(data.test_inputs).argmax(dim=1)
     return (found == data.test_labels).float().mean().item(), chain
 
 

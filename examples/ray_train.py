@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from tamis import Growing, Plausible, Replay, Samples, Trainer
+from tamis.distributed import Ranks, RankTrainer
 from tamis.integrations.ray import train_on_ray
 from tamis.models import mlp, start
-from tamis.ranks import Ranks, RankTrainer
 from tamis.streams import Steps, Symmetric, digits
 
 RATE, ROWS = 0.3, 1347

@@ -1,16 +1,16 @@
 """tamis: train neural networks online on streams whose labels are partly wrong."""
 
-from tamis.admm import ADMM
 from tamis.buffers import BalancedReservoir, Buffer, Growing, Reservoir, Sliding
 from tamis.checkpoint import Checkpoints
 from tamis.data import Picks, Samples, Search, Slot
-from tamis.drift import Alarm
-from tamis.local import Average, LocalModel, Window
-from tamis.monitor import Accuracy, CollapseWarning, Monitor
-from tamis.noise_rate import Tracker
+from tamis.model_view import Average, ModelView, Window
+from tamis.monitoring import Accuracy, CollapseWarning, Monitor
+from tamis.noise import Alarm, Tracker
+from tamis.optim import ADMM
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector, pick
-from tamis.streams import BadInput, Intake, Replay
-from tamis.trainer import Diverged, Trainer
+from tamis.sources import BadInputError, Intake
+from tamis.streams import Replay
+from tamis.training import DivergedError, Trainer
 
 __version__ = "0.1.0"
 
@@ -21,15 +21,15 @@ __all__ = [
     "Accuracy",
     "Alarm",
     "Average",
-    "BadInput",
+    "BadInputError",
     "BalancedReservoir",
     "Buffer",
     "Checkpoints",
     "CollapseWarning",
-    "Diverged",
+    "DivergedError",
     "Growing",
     "Intake",
-    "LocalModel",
+    "ModelView",
     "Monitor",
     "Naive",
     "Oracle",

@@ -45,17 +45,17 @@ class BalancedReservoir(Store):
             rows = torch.tensor(list(latest.values()), device=device)
             self.write(torch.tensor(list(latest), device=device), overflow[rows])
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the rows held, and which class is where, in an order that ties are broken by."""
-        return super().state() | {
+        return super().state_dict() | {
             "seen": self._seen,
             "places": {label: torch.tensor(rows) for label, rows in self._rows.items()},
             "once_largest": sorted(self._once_largest),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Hold the rows that `state` gave, and know them by class."""
-        super().load(state)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Hold the rows that `state_dict` gave, and know them by class."""
+        super().load_state_dict(state)
         self._seen = Counter(state["seen"])
         self._rows = {label: rows.long().tolist() for label, rows in state["places"].items()}
         self._once_largest = set(state["once_largest"])

@@ -11,7 +11,8 @@ from torch.nn.functional import normalize
 
 from tamis.buffers.store import Store
 from tamis.data import Samples
-from tamis.local import LocalModel, last_linear
+from tamis.model_view import ModelView
+from tamis.model_view.view import last_linear
 
 ROUNDING = 1e-9
 """Values that differ by no more than this are equal."""
@@ -21,19 +22,19 @@ class PuriDivER(Store):
     """Keep classes even; in the largest, let the row go that is least pure and most like others.
 
     A row of high loss may be labelled wrong; a row like many others of its class teaches little.
-    `local` is the model in training, `LocalModel(model)`; it may be set later, as
+    `view` is the model in training, `ModelView(model)`; it may be set later, as
     `buffer.local = trainer.averaged`. Without one a random row of the largest class goes.
 
     `diversity` is the most that likeness may weigh against loss, the authors' 0.5.
     """
 
     def __init__(
-        self, capacity: int, local: LocalModel | None = None, diversity: float = 0.5
+        self, capacity: int, view: ModelView | None = None, diversity: float = 0.5
     ) -> None:
         super().__init__(capacity)
         if not 0 <= diversity <= 1:
             raise ValueError(f"Diversity weighs a share in [0, 1], got diversity={diversity}.")
-        self.local = local
+        self.view = view
         self.diversity = diversity
 
     def __repr__(self) -> str:
@@ -46,7 +47,7 @@ class PuriDivER(Store):
             return
         held = self.pool()
         labels = torch.cat([held.labels, overflow.labels])
-        score = Score(self.local, samples, self.diversity) if self.local else None
+        score = Score(self.view, samples, self.diversity) if self.view else None
         gone = torch.zeros_like(labels, dtype=torch.bool)
         for label, count in surplus(labels.tolist(), len(overflow), generator).items():
             rows = (labels == label).nonzero()[:, 0]
@@ -65,20 +66,20 @@ class PuriDivER(Store):
 class Score:
     """How much a row is missed: (1 - balance) of its loss plus balance of its likeness."""
 
-    def __init__(self, local: LocalModel, arriving: Samples, diversity: float) -> None:
-        losses = local.losses(arriving.inputs, arriving.labels)
+    def __init__(self, view: ModelView, arriving: Samples, diversity: float) -> None:
+        losses = view.losses(arriving.inputs, arriving.labels)
         loss = losses[losses.isfinite()].mean().item()
-        self.local = local
+        self.view = view
         # The paper's alpha_k: a model that knows little of what arrives looks at purity first.
         self.balance = 0.0 if math.isnan(loss) else diversity / max(1.0, loss)
-        weight = last_linear(local.model)[1].weight.detach()
+        weight = last_linear(view.model)[1].weight.detach()
         self.relevant = weight > weight.mean(dim=0)
 
     def worst(self, inputs: Tensor, label: int, count: int) -> Tensor:
         """Find the rows of a class that go, each the worst of those that its forerunners left."""
         labels = torch.full((len(inputs),), label, device=inputs.device)
-        losses = self.local.losses(inputs, labels).double()
-        features = self.local.features(inputs)[:, self.relevant[label]].double()
+        losses = self.view.losses(inputs, labels).double()
+        features = self.view.features(inputs)[:, self.relevant[label]].double()
         known = losses.isfinite() & features.isfinite().all(dim=1)
         units = normalize(torch.where(known[:, None], features, 0))
         gone = (~known).nonzero()[:, 0][:count].tolist()  # nothing can be learned from them

@@ -81,7 +81,7 @@ class Store:
             self.count += taken
         return samples[slice(taken, None)]
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the rows held, and what is counted beside them."""
         rows = {name: column[: self.count] for name, column in self._columns.items()}
         return {"rows": rows, "counts": {name: getattr(self, name) for name in self.counts}}
@@ -97,8 +97,8 @@ class Store:
         if any(type(counts[name]) is not int or counts[name] < 0 for name in self.counts):
             raise ValueError("the buffer counts in whole numbers from 0 on")
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Hold the rows that `state` gave, and no other."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Hold the rows that `state_dict` gave, and no other."""
         self.check(state)
         self.count, self._columns = 0, {}
         if state["rows"]:

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from tamis.errors import TamisError
+
 MOST_JSON = 2**24
 """Bytes of JSON that are read at the most; a state keeps its numbers in tensors."""
 PIECE = 2**20
 
 
-class Damaged(ValueError):
+class DamagedFileError(TamisError, ValueError):
     """A file that is not what was written."""
 
 
@@ -75,10 +77,10 @@ def open_plain(path: Path) -> Iterator[BinaryIO]:
     try:
         handle = os.open(path, flags | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise Damaged(f"{path.name} cannot be opened ({error.strerror})") from None
+        raise DamagedFileError(f"{path.name} cannot be opened ({error.strerror})") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Damaged(f"{path.name} is no plain file")
+        raise DamagedFileError(f"{path.name} is no plain file")
     with os.fdopen(handle, "rb") as file:
         yield file
 
@@ -91,19 +93,21 @@ def size_of(file: BinaryIO) -> int:
 def check_seal(name: str, file: BinaryIO, seal: Seal) -> None:
     """Refuse a file whose size or content is not what was written, holding a piece at a time."""
     if size_of(file) != seal.size:
-        raise Damaged(f"{name} has {size_of(file)} bytes where {seal.size} were written")
+        raise DamagedFileError(f"{name} has {size_of(file)} bytes where {seal.size} were written")
     digest = hashlib.sha256()
     while piece := file.read(PIECE):
         digest.update(piece)
     if digest.hexdigest() != seal.sha256:
-        raise Damaged(f"{name} is not what was written: its SHA-256 differs")
+        raise DamagedFileError(f"{name} is not what was written: its SHA-256 differs")
     file.seek(0)
 
 
 def read_bounded(name: str, file: BinaryIO) -> bytes:
     """Read a file that can only be small."""
     if size_of(file) > MOST_JSON:
-        raise Damaged(f"{name} has {size_of(file)} bytes, more than that of any checkpoint")
+        raise DamagedFileError(
+            f"{name} has {size_of(file)} bytes, more than that of any checkpoint"
+        )
     return file.read(MOST_JSON)
 
 
@@ -112,4 +116,4 @@ def parse(name: str, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise Damaged(f"{name} holds no JSON that can be read") from None
+        raise DamagedFileError(f"{name} holds no JSON that can be read") from None

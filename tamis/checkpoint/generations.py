@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tamis.checkpoint.files import (
-    Damaged,
+    DamagedFileError,
     check_seal,
     make_folder,
     open_plain,
@@ -46,6 +46,7 @@ from tamis.checkpoint.packing import (
     unpack,
 )
 from tamis.checkpoint.parts import give, take
+from tamis.errors import TamisError
 
 KEPT = 2
 """Generations kept: should the newest turn out damaged, there is one before it."""
@@ -63,19 +64,19 @@ MISFITS = (
 """What it can come to, to fill a run from a state that is not its own."""
 
 
-class NotSaved(Exception):
+class NotSavedError(TamisError):
     """A checkpoint that could not be written. Those from before are as they were."""
 
 
-class Refused(ValueError):
+class RefusedError(TamisError, ValueError):
     """A checkpoint that is not to be gone on from, in one sentence."""
 
 
-class Mismatch(Refused):
+class MismatchError(RefusedError):
     """A checkpoint of other settings, or made elsewhere: going on would give other numbers."""
 
 
-class DamagedCheckpoint(UserWarning):
+class DamagedCheckpointWarning(UserWarning):
     """A generation was passed over, since it is not what was written."""
 
 
@@ -102,7 +103,7 @@ class Resumable(Protocol):
         """Say all that the numbers depend on and that stays as it is."""
         ...
 
-    def state(self) -> State:
+    def state_dict(self) -> State:
         """Return all that changes."""
         ...
 
@@ -110,7 +111,7 @@ class Resumable(Protocol):
         """Refuse a state that does not fit. Its tensors may be blank: only shapes are known."""
         ...
 
-    def load(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on from a state."""
         ...
 
@@ -142,23 +143,25 @@ class Checkpoints:
     def save(
         self, run: Resumable, offset: Any = None, others: Mapping[str, object] | None = None
     ) -> int:
-        """Write a generation, and return its number once it is safe; raise `NotSaved` if not.
+        """Write a generation, and return its number once it is safe; raise `NotSavedError` if not.
 
         `offset` is JSON that tells the source where to go on. `others` are further parts that
         remember something, by name: a scheduler of torch, a monitor.
         """
         if not run.sound:
             self.failed += 1
-            raise NotSaved("The last step was skipped: the checkpoint from before it is kept.")
+            raise NotSavedError("The last step was skipped: the checkpoint from before it is kept.")
         tensors: dict[str, Tensor] = {}
         try:
             parts = {name: give(part) for name, part in (others or {}).items()}
-            packed = pack({"run": run.state(), "others": parts}, tensors)
+            packed = pack({"run": run.state_dict(), "others": parts}, tensors)
             manifest = Manifest(run.slots, offset, self._settings(run), versions(run.device), {})
             return self._write(manifest, json.dumps(packed, allow_nan=False).encode(), tensors)
         except OSError as error:
             self.failed += 1
-            raise NotSaved(f"No checkpoint in {self.folder}: {error.strerror or error}.") from error
+            raise NotSavedError(
+                f"No checkpoint in {self.folder}: {error.strerror or error}."
+            ) from error
 
     def load(
         self,
@@ -173,14 +176,14 @@ class Checkpoints:
         for number in reversed(self.generations()):
             try:
                 return self._restore(number, run, others or {}, allow_mismatch)
-            except Damaged as error:
+            except DamagedFileError as error:
                 self.damaged[number] = str(error)
                 text = f"Checkpoint {number} in {self.folder} is damaged: {error}."
-                warnings.warn(text, DamagedCheckpoint, stacklevel=2)
+                warnings.warn(text, DamagedCheckpointWarning, stacklevel=2)
         if not self.damaged:
-            raise Refused(f"{self.folder} holds no checkpoint.")
+            raise RefusedError(f"{self.folder} holds no checkpoint.")
         reasons = "; ".join(f"{number}: {why}" for number, why in self.damaged.items())
-        raise Refused(f"No checkpoint in {self.folder} can be read ({reasons}).")
+        raise RefusedError(f"No checkpoint in {self.folder} can be read ({reasons}).")
 
     def generations(self) -> list[int]:
         """List the generations there, oldest first, damaged or not."""
@@ -225,7 +228,7 @@ class Checkpoints:
     ) -> Restored:
         folder = self._path(number)
         if folder.is_symlink() or not folder.is_dir():
-            raise Damaged("it is no folder")
+            raise DamagedFileError("it is no folder")
         manifest = read_manifest(folder)
         with open_plain(folder / STATE) as file:
             check_seal(STATE, file, manifest.files[STATE])
@@ -234,12 +237,12 @@ class Checkpoints:
             check_seal(TENSORS, file, manifest.files[TENSORS])
             entries = read_header(TENSORS, file)
             if sorted(named_tensors([packed])) != sorted(entries):
-                raise Damaged(f"{STATE} and {TENSORS} name different tensors")
+                raise DamagedFileError(f"{STATE} and {TENSORS} name different tensors")
             if not allow_mismatch:
                 self._compare(manifest, run)
             run.check(unpack(packed, blanks(entries), META)["run"])
             state = unpack(packed, read_tensors(file), run.device)
-            run.load(state["run"])
+            run.load_state_dict(state["run"])
             for name, part in others.items():
                 take(name, part, state["others"][name])
         return Restored(number, manifest.slot, manifest.offset)
@@ -250,7 +253,7 @@ class Checkpoints:
         places = (depends_on(place) for place in (manifest.versions, versions(run.device)))
         found = differences(manifest.settings, here) + differences(*places)
         if found:
-            raise Mismatch(f"Going on would give other numbers: {'; '.join(found)}.")
+            raise MismatchError(f"Going on would give other numbers: {'; '.join(found)}.")
 
     def _settings(self, run: Resumable) -> dict[str, Any]:
         return run.settings() | self.settings
@@ -284,7 +287,7 @@ def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
     try:
         return load(file.read())
     except SafetensorError as error:
-        raise Damaged(f"{TENSORS} cannot be read ({error})") from None
+        raise DamagedFileError(f"{TENSORS} cannot be read ({error})") from None
 
 
 @contextmanager
@@ -292,8 +295,8 @@ def refusing(number: int) -> Iterator[None]:
     """Make one sentence of whatever a state brings about that does not fit the run."""
     try:
         yield
-    except (Damaged, Refused):
+    except (DamagedFileError, RefusedError):
         raise
     except MISFITS as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise Refused(f"Checkpoint {number} does not fit this run ({why}).") from error
+        raise RefusedError(f"Checkpoint {number} does not fit this run ({why}).") from error

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tamis.checkpoint.files import Damaged, Seal, open_plain, parse, read_bounded
+from tamis.checkpoint.files import DamagedFileError, Seal, open_plain, parse, read_bounded
 
 FORMAT = 1
 TENSORS, STATE = "tensors.safetensors", "state.json"
@@ -52,22 +52,22 @@ def read_manifest(folder: Path) -> Manifest:
         content = read_bounded(MANIFEST, file)
     with open_plain(folder / SEAL) as file:
         if read_bounded(SEAL, file) != seal_text(content):
-            raise Damaged(f"{MANIFEST} is not what was written: its SHA-256 differs")
+            raise DamagedFileError(f"{MANIFEST} is not what was written: its SHA-256 differs")
     about = parse(MANIFEST, content)
     try:
         kind = about.pop("format")
         files = {name: Seal(**seal) for name, seal in about.pop("files").items()}
         manifest = Manifest(**about, files=files)
     except (AttributeError, KeyError, TypeError):
-        raise Damaged(f"{MANIFEST} has or lacks what none has or lacks") from None
+        raise DamagedFileError(f"{MANIFEST} has or lacks what none has or lacks") from None
     if kind != FORMAT:
-        raise Damaged(f"{MANIFEST} is of format {kind!r}, and this version reads {FORMAT}")
+        raise DamagedFileError(f"{MANIFEST} is of format {kind!r}, and this version reads {FORMAT}")
     if files.keys() != {TENSORS, STATE}:
-        raise Damaged(f"{MANIFEST} names other files than {TENSORS} and {STATE}")
+        raise DamagedFileError(f"{MANIFEST} names other files than {TENSORS} and {STATE}")
     if type(manifest.slot) is not int or not all(
         isinstance(part, dict) for part in (manifest.settings, manifest.versions)
     ):
-        raise Damaged(f"{MANIFEST} says nothing that can be compared")
+        raise DamagedFileError(f"{MANIFEST} says nothing that can be compared")
     return manifest
 
 

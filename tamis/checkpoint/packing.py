@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 import torch
 from torch import Tensor
 
-from tamis.checkpoint.files import MOST_JSON, Damaged, parse, size_of
+from tamis.checkpoint.files import MOST_JSON, DamagedFileError, parse, size_of
 
 State = dict[str, Any]
 """Numbers, text, None and tensors, in lists, tuples, counters and dicts of them."""
@@ -75,7 +75,7 @@ def unpack(packed: Any, tensors: Mapping[str, Tensor], device: torch.device) -> 
             return float(content)
         return MAKERS[mark](unpack(content, tensors, device))
     except (KeyError, TypeError, ValueError):
-        raise Damaged(f"its state holds {marks[0]} that means nothing") from None
+        raise DamagedFileError(f"its state holds {marks[0]} that means nothing") from None
 
 
 def count_up(pairs: list[Any]) -> Counter[Any]:
@@ -121,22 +121,24 @@ def read_header(name: str, file: BinaryIO) -> dict[str, Entry]:
     size = size_of(file)
     length = int.from_bytes(file.read(8), "little")
     if length > min(MOST_JSON, size - 8):
-        raise Damaged(f"{name} has no header that fits it")
+        raise DamagedFileError(f"{name} has no header that fits it")
     header = parse(name, file.read(length))
     file.seek(0)
     try:
         entries = {key: to_entry(entry) for key, entry in header.items() if key != "__metadata__"}
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise Damaged(f"{name} has a header that says nothing of tensors") from None
+        raise DamagedFileError(f"{name} has a header that says nothing of tensors") from None
     for key, entry in entries.items():
         wanted = math.prod(entry.shape) * entry.kind.itemsize
         if (
             not (0 <= entry.begin <= entry.end <= size - 8 - length)
             or min(entry.shape, default=0) < 0
         ):
-            raise Damaged(f"{name} has no room for {key}")
+            raise DamagedFileError(f"{name} has no room for {key}")
         if wanted != entry.end - entry.begin:
-            raise Damaged(f"{name} has {entry.end - entry.begin} bytes for {key}, of {entry.shape}")
+            raise DamagedFileError(
+                f"{name} has {entry.end - entry.begin} bytes for {key}, of {entry.shape}"
+            )
     return entries
 
 

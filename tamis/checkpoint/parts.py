@@ -11,24 +11,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.checkpoint.packing import State
-from tamis.local import state_of
+from tamis.model_view.view import state_of
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def give(part: object) -> State | None:
-    """Return what a part remembers; None for one that remembers nothing.
-
-    It is asked by `state`, as parts of tamis are, or by `state_dict`, as those of torch.
-    """
+    """Return what a part remembers; None for one that remembers nothing."""
     if isinstance(part, nn.Module):
         return dict(state_of(part))  # also buffers that torch would leave out
-    for name in ("state", "state_dict"):
-        ask = getattr(part, name, None)
-        if callable(ask):
-            state: State = ask()
-            return state
-    return None
+    ask = getattr(part, "state_dict", None)
+    return ask() if callable(ask) else None
 
 
 def take(name: str, part: object, state: Any) -> None:
@@ -42,8 +35,7 @@ def take(name: str, part: object, state: Any) -> None:
             for key, place in state_of(part).items():
                 place.copy_(state[key])  # in place: an optimiser or a graph knows where it is
     else:
-        load = getattr(part, "load", None) or part.load_state_dict  # type: ignore[attr-defined]
-        load(state)
+        part.load_state_dict(state)  # type: ignore[attr-defined]
 
 
 def check_alike(name: str, state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:

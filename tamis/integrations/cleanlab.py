@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tamis.data import Samples
 from tamis.integrations.columns import device_of
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 
 try:
     import pandas as pd
@@ -35,9 +35,9 @@ class FirstLooks:
     def __init__(self) -> None:
         self._looks: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def look(self, local: LocalModel, samples: Samples) -> None:
+    def look(self, view: ModelView, samples: Samples) -> None:
         """Look at rows through `trainer.averaged`, before the trainer's step takes them in."""
-        beliefs = local.probabilities(samples.inputs.to(device_of(local.model)))
+        beliefs = view.probabilities(samples.inputs.to(device_of(view.model)))
         self._looks.append((samples.ids.cpu(), samples.labels.cpu(), beliefs.cpu()))
 
     def table(self, skip: int = 0) -> tuple[Array, Array, Array]:

@@ -61,7 +61,7 @@ class SieveCallback(Callback):
     ) -> None:
         """Remember the model, unless gradients are still being gathered for a step."""
         if trainer.global_step > self._steps:
-            self.sieve.learned(pl_module)
+            self.sieve.update(pl_module)
         self._steps = trainer.global_step
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -72,8 +72,8 @@ class SieveCallback(Callback):
 
     def state_dict(self) -> State:
         """Give what the sieve remembers to the checkpoint."""
-        return self.sieve.state()
+        return self.sieve.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
         """Take it back from a checkpoint."""
-        self.sieve.load(state_dict)
+        self.sieve.load_state_dict(state_dict)

@@ -35,7 +35,7 @@ class SieveLoader:
         for pool in self.loader:
             pool = sent(pool, device_of(self.model))
             yield self.sieve.sift(self.model, pool, self.columns)
-            self.sieve.learned(self.model)
+            self.sieve.update(self.model)
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ class SieveSampler(Sampler[list[int]]):
             if picks.targets is not None or picks.weights is not None:
                 raise TypeError(NO_PLACE)
             yield self.sieve.picked.tolist()
-            self.sieve.learned(self.model)
+            self.sieve.update(self.model)
 
     def __len__(self) -> int:
         return len(self.pools)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ from torch import nn
 from tamis.buffers import Sliding
 from tamis.models import mlp, start
 from tamis.selectors import Plausible, Selector
-from tamis.streams import Intake
-from tamis.trainer import Trainer
+from tamis.sources import Intake
+from tamis.training import Trainer
 
 Factory = Callable[[tuple[int, ...], int], nn.Module]
 """Makes a model of the shape of one input and the number of classes."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tamis.ranks import Ranks
+from tamis.distributed import Ranks
 
 
 def train_on_ray(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tamis.integrations.online import Factory, build
 from tamis.selectors import Selector
-from tamis.trainer import Trainer
+from tamis.training import Trainer
 
 try:
     import pandas as pd

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from tamis.checkpoint import State, give, take
 from tamis.data import Picks
 from tamis.integrations.columns import Columns, Inputs
-from tamis.local import Average, LocalModel
 from tamis.losses.targets import as_shares
+from tamis.model_view import Average, ModelView
 from tamis.selectors import Selector, pick
 
 POSITIONS = Columns()
@@ -25,16 +25,16 @@ class Sieve:
     """A selector, its chance, and the running average of the model that it looks through.
 
     `k` rows of every batch are picked. `ema` is the decay of that average, as in `Trainer`; None
-    lets the selector look at the model as it is. After each step of the optimiser, say `learned`.
+    lets the selector look at the model as it is. After each step of the optimiser, say `update`.
     What stands here is all that a selection depends on besides the model and the batch: a run that
-    saves `state` and takes it back by `load` goes on with the picks that it would have made.
+    saves `state_dict` and takes it back by `load_state_dict` goes on with the picks that it would have made.
     `picked` holds the ids of the last picks; `chain` is a checksum of all of them, in order, the
     same for two runs that picked alike.
 
     >>> from tamis import Naive
     >>> sieve, model = Sieve(Naive(), k=2), nn.Linear(3, 2)
     >>> inputs, targets = sieve.sift(model, (torch.eye(3), torch.tensor([0, 1, 0])))
-    >>> sieve.learned(model)
+    >>> sieve.update(model)
     >>> len(inputs), sieve.picked.tolist() == inputs.argmax(dim=1).tolist()
     (2, True)
     """
@@ -85,12 +85,12 @@ class Sieve:
             targets = self._shares(model, inputs, targets) * picks.weights[:, None]
         return columns.chosen(batch, picks.rows, targets)
 
-    def learned(self, model: nn.Module) -> None:
+    def update(self, model: nn.Module) -> None:
         """Remember the model after a step of its optimiser."""
         if self.average:
-            self.average.remember(model)
+            self.average.update(model)
 
-    def state(self) -> State:
+    def state_dict(self) -> State:
         """Return all that the next picks depend on, besides the model."""
         return {
             "selector": give(self.selector),
@@ -100,8 +100,8 @@ class Sieve:
             "chain": self.chain,
         }
 
-    def load(self, state: State) -> None:
-        """Go on from what `state` gave."""
+    def load_state_dict(self, state: State) -> None:
+        """Go on from what `state_dict` gave."""
         take("selector", self.selector, state["selector"])
         take("average", self.average, state["average"])
         self.generator.set_state(state["chance"])
@@ -114,5 +114,5 @@ class Sieve:
         columns = None
         if not isinstance(inputs, Tensor):
             columns, inputs = inputs, torch.zeros(1, 1, dtype=torch.long, device=targets.device)
-        logits = LocalModel(model, columns=columns).logits(inputs[:1])
+        logits = ModelView(model, columns=columns).logits(inputs[:1])
         return as_shares(targets, logits.expand(len(targets), -1))

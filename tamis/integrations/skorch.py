@@ -69,7 +69,7 @@ class SieveNet(NeuralNetClassifier):
         rows = sent((*batch, self.ids_), device_of(self.module_))
         inputs, targets, _ = self.sieve_.sift(self.module_, rows, NUMBERED)
         step = super().train_step((inputs, targets), **fit_params)
-        self.sieve_.learned(self.module_)
+        self.sieve_.update(self.module_)
         return step
 
 

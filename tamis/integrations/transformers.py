@@ -80,7 +80,7 @@ class SieveTrainer(Trainer):
         if folder is True:
             folder = get_last_checkpoint(self.args.output_dir)
         if folder:
-            self.sieve.load(torch.load(Path(folder) / FILE, weights_only=True))
+            self.sieve.load_state_dict(torch.load(Path(folder) / FILE, weights_only=True))
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
 
@@ -92,9 +92,9 @@ class Remember(TrainerCallback):
 
     def on_step_end(self, *_: Any, **given: Any) -> None:
         """Remember the model."""
-        self.sieve.learned(given["model"])
+        self.sieve.update(given["model"])
 
     def on_save(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
         """Save what the sieve remembers beside the model."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        torch.save(self.sieve.state(), folder / FILE)
+        torch.save(self.sieve.state_dict(), folder / FILE)

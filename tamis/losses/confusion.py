@@ -20,7 +20,7 @@ class RunningConfusion:
 
     A row counts half once `half_life` more rows were seen. To each class `prior` rows with the
     right label are added: the matrix is the identity at first, and stays close to it while few
-    rows were seen. The loss that holds this one updates it, see `watch`.
+    rows were seen. The loss that holds this one updates it, see `update`.
     """
 
     half_life: float = 5_000.0
@@ -37,7 +37,7 @@ class RunningConfusion:
         counts = tally + self.prior * torch.eye(classes, device=tally.device)
         return counts / counts.sum(dim=1, keepdim=True)
 
-    def watch(self, logits: Tensor, targets: Tensor) -> None:
+    def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch that is learned from, which is one seen with gradients on.
 
         Rows that are not finite are left out. Logits that are themselves what a gradient is asked
@@ -55,11 +55,11 @@ class RunningConfusion:
             held = self._held(logits.shape[1]).to(logits.device)
             self._tally = held.mul_(kept).add_(counts)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return what was counted so far, empty before the first batch."""
         return {"tally": self._tally.clone()}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a state."""
         self._tally = state["tally"].clone()
 

@@ -41,17 +41,17 @@ class Forward:
         log_shares = given_log_shares(logits, matrix_for(self.confusion, logits))
         losses = -at_target(log_shares, targets)
         if isinstance(self.confusion, RunningConfusion):
-            self.confusion.watch(logits, targets)
+            self.confusion.update(logits, targets)
         return losses
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return what a running confusion has counted; a known one counts nothing."""
-        return self.confusion.state() if isinstance(self.confusion, RunningConfusion) else {}
+        return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state_dict` gave."""
         if isinstance(self.confusion, RunningConfusion):
-            self.confusion.load(state)
+            self.confusion.load_state_dict(state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +81,17 @@ class Backward:
             each = -at_least_single(logits).log_softmax(dim=1)
             losses = at_target(each @ self._inverse(logits).to(each).T, targets)
         if isinstance(self.confusion, RunningConfusion):
-            self.confusion.watch(logits, targets)
+            self.confusion.update(logits, targets)
         return losses
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return what a running confusion has counted; a known one counts nothing."""
-        return self.confusion.state() if isinstance(self.confusion, RunningConfusion) else {}
+        return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state_dict` gave."""
         if isinstance(self.confusion, RunningConfusion):
-            self.confusion.load(state)
+            self.confusion.load_state_dict(state)
 
     def _inverse(self, logits: Tensor) -> Tensor:
         known = self._known

@@ -1,18 +1,27 @@
-"""A person goes through suspects: decisions, the queue, and corrections for a running trainer."""
+"""Reviewing labels: suspects, their neighbours, the review queue, corrections."""
 
 from tamis.review.corrections import Corrections
-from tamis.review.decisions import Decision, Decisions, Word
-from tamis.review.keeper import Keeper, about_table
-from tamis.review.lookout import Lookout
+from tamis.review.leave import leave_suspects
+from tamis.review.live import Lookout
+from tamis.review.neighbours import Neighbourhood, find_neighbours, write_neighbours
 from tamis.review.queue import Queue
+from tamis.review.suspects import Suspect, find_suspects, write_suspects
+from tamis.review.thumbnails import encode_png, show_columns, show_image, show_text, shower
 
 __all__ = [
     "Corrections",
-    "Decision",
-    "Decisions",
-    "Keeper",
     "Lookout",
+    "Neighbourhood",
     "Queue",
-    "Word",
-    "about_table",
+    "Suspect",
+    "encode_png",
+    "find_neighbours",
+    "find_suspects",
+    "leave_suspects",
+    "show_columns",
+    "show_image",
+    "show_text",
+    "shower",
+    "write_neighbours",
+    "write_suspects",
 ]

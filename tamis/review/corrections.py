@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from tamis.data import Samples
-from tamis.review.decisions import Decision, Decisions
 from tamis.review.mending import drop, follow, relabel, remind
 from tamis.review.texts import pack_texts, unpack_texts
-from tamis.trainer import Trainer
+from tamis.runs import Decision, Decisions
+from tamis.training import Trainer
 
 SPARE = 20_000
 """Names kept beyond those of twice the rows held, before the others are forgotten."""
@@ -29,7 +29,7 @@ class Corrections:
 
         corrections = Corrections(folder / "decisions.jsonl", classes)
         for samples, names in rows:
-            monitor.record(trainer.step(corrections.mend(samples, names)))
+            monitor.update(trainer.step(corrections.mend(samples, names)))
             corrections.apply(trainer)
 
     A keep changes no label. A row that was dropped and is wanted again comes back when it arrives
@@ -114,20 +114,20 @@ class Corrections:
         self.applied += len(labels) + len(gone)
         return len(labels) + len(gone)
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the names of the rows held; decisions are in their file."""
         numbers = torch.tensor(list(self._numbers.values()), dtype=torch.long)
         return {"names": pack_texts(self._numbers), "numbers": numbers}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Know rows by the names that `state` gave, and look at all decisions once more."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know rows by the names that `state_dict` gave, and look at all decisions once more."""
         names, numbers = unpack_texts(state["names"]), state["numbers"].tolist()
         self._numbers = dict(zip(names, numbers, strict=True))
         self._named = bool(self._numbers)
         self._open = set(self.decisions.in_force())
 
     def _look(self) -> None:
-        self._open |= self.decisions.update()
+        self._open |= self.decisions.refresh()
 
     def _label(self, name: str) -> int | None:
         """Say which label a row has now: a number, None where it is dropped, -1 as it came."""
@@ -177,4 +177,6 @@ class Corrections:
         drop(trainer.buffer, rows)
         remind(trainer.selector, ids[:0], ids[:0], ids)
         if trainer.settings()["graphed"]:
-            trainer.load(trainer.state())  # rows lie elsewhere now, where no graph looks for them
+            trainer.load_state_dict(
+                trainer.state_dict()
+            )  # rows lie elsewhere now, where no graph looks for them

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from tamis.buffers import BalancedReservoir, Buffer, Sliding
 from tamis.buffers.store import Store
-from tamis.local import LocalModel
-from tamis.noise_rate import Tracker, bin_of
+from tamis.model_view import ModelView
+from tamis.noise import Tracker
+from tamis.noise.tracker import bin_of
 from tamis.selectors import Plausible, Selector
 
 TALLIES = ("rows", "agreeing", "pairs")
@@ -37,7 +38,7 @@ def reload(buffer: Buffer, kept: Tensor) -> None:
     """Have a buffer hold these of its rows, known by the labels that they have now."""
     if not isinstance(buffer, Store):
         raise TypeError(f"{type(buffer).__name__} lets no row go: it is no Store.")
-    state = buffer.state()
+    state = buffer.state_dict()
     rows = {name: column.clone() for name, column in state["rows"].items()}
     counts = dict(state["counts"])
     if isinstance(buffer, Sliding) and len(buffer) == buffer.capacity:
@@ -52,22 +53,22 @@ def reload(buffer: Buffer, kept: Tensor) -> None:
         changed["places"] = {
             label: (labels == label).nonzero()[:, 0] for label in labels.unique().tolist()
         }
-    buffer.load(changed)
+    buffer.load_state_dict(changed)
 
 
 def follow(
-    tracker: Tracker, local: LocalModel, inputs: Tensor, before: Tensor, after: Tensor, ages: Tensor
+    tracker: Tracker, view: ModelView, inputs: Tensor, before: Tensor, after: Tensor, ages: Tensor
 ) -> None:
     """Have a tracker count rows under the labels that they have now.
 
     A row weighs what it weighs after `ages` rows that came behind it. How sure the model was when
     it came is not kept, so that it counts as sure as the model is now.
     """
-    beliefs = local.probabilities(inputs).double()
+    beliefs = view.probabilities(inputs).double()
     sure, choice = beliefs.max(dim=1)
     bins = bin_of(sure, tracker.classes)
     weights = 0.5 ** (ages.double() / tracker.half_life)
-    state = tracker.state()
+    state = tracker.state_dict()
     rows, agreeing, pairs = (state[name].to(inputs.device) for name in TALLIES)
     for row, weight in enumerate(weights.tolist()):
         old, new, place = int(before[row]), int(after[row]), int(bins[row])
@@ -79,16 +80,16 @@ def follow(
         taken = min(moved, float(pairs[choice[row], old, place]))
         pairs[choice[row], old, place] -= taken
         pairs[choice[row], new, place] += moved
-    tracker.load(state | dict(zip(TALLIES, (rows, agreeing, pairs), strict=True)))
+    tracker.load_state_dict(state | dict(zip(TALLIES, (rows, agreeing, pairs), strict=True)))
 
 
 def remind(selector: Selector, ids: Tensor, labels: Tensor, gone: Tensor) -> None:
     """Have a selector that lets the rows it has seen vote know their labels, and forget some."""
-    if not isinstance(selector, Plausible) or not (state := selector.state()):
+    if not isinstance(selector, Plausible) or not (state := selector.state_dict()):
         return
     known, voters = state["ids"], state["labels"].clone()
     says = state["says"].clone()
     for number, label in zip(ids.tolist(), labels.tolist(), strict=True):
         voters[known == number] = label
     says[torch.isin(known, gone.to(known.device))] = 0
-    selector.load(state | {"labels": voters, "says": says})
+    selector.load_state_dict(state | {"labels": voters, "says": says})

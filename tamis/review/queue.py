@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tamis.suspects import Suspect
+from tamis.review.suspects import Suspect
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Queue:
     out, and is not taken in again.
 
     >>> queue = Queue(size=2)
-    >>> queue.offer([Suspect(name, 0, 1, score) for name, score in zip("abc", (0.7, 0.9, 0.8))], 0)
+    >>> queue.update([Suspect(name, 0, 1, score) for name, score in zip("abc", (0.7, 0.9, 0.8))], 0)
     >>> [suspect.id for suspect in queue.ranked()]
     ['b', 'c']
     """
@@ -46,7 +46,7 @@ class Queue:
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
-    def offer(self, suspects: Iterable[Suspect], slot: int) -> None:
+    def update(self, suspects: Iterable[Suspect], slot: int) -> None:
         """Take suspects in, and let the least of all go where there is no room."""
         self.now = max(self.now, slot)
         for suspect in suspects:
@@ -77,12 +77,12 @@ class Queue:
         """Return the suspects, the one to look at first in front."""
         return [entry.suspect for entry in self._in_order()]
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what is in the queue; what is settled is in the file of decisions."""
         return {"now": self.now, "entries": [asdict(entry) for entry in self._entries.values()]}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Hold what `state` gave."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Hold what `state_dict` gave."""
         self.now = state["now"]
         entries = [Entry(Suspect(**found["suspect"]), found["slot"]) for found in state["entries"]]
         self._entries = {entry.suspect.id: entry for entry in entries}

@@ -10,11 +10,11 @@ from tamis.selectors.mentornet import MentorNet
 from tamis.selectors.mixture import Mixture
 from tamis.selectors.naive import Naive
 from tamis.selectors.o2u import O2U
-from tamis.selectors.ogrs import OGRS
+from tamis.selectors.ogrs.rule import OGRS
 from tamis.selectors.open_set import PCLOF
 from tamis.selectors.oracle import Oracle
 from tamis.selectors.pick import pick
-from tamis.selectors.plausible import Plausible
+from tamis.selectors.plausible.rule import Plausible
 from tamis.selectors.protocol import Selector
 from tamis.selectors.rho import RHO
 from tamis.selectors.topofilter import TopoFilter

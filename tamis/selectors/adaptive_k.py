@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw_seen
 
 EPSILON = 1e-8
@@ -33,20 +33,20 @@ class AdaptiveK:
             raise ValueError(f"The decay of an average lies in [0, 1), got {self}.")
         self._mean = self._square = 0.0
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows under the threshold; where none is, of the whole batch."""
-        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         passing = rows[losses <= self._follow(losses.mean().item())]
         return Picks((passing if len(passing) else rows)[:k])  # the draw has shuffled them
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return the two running averages."""
         return {"averages": torch.tensor([self._mean, self._square], dtype=torch.float64)}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up the averages that `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take up the averages that `state_dict` gave."""
         self._mean, self._square = state["averages"].tolist()
 
     def _follow(self, level: float) -> float:

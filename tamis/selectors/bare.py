@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw_seen
 
 
@@ -33,10 +33,10 @@ class BARE:
         if self.among not in ("batch", "label"):
             raise ValueError(f'BARE takes means among "batch" or "label", got {self.among!r}.')
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows that pass; where none does, of the whole batch."""
         rows, beliefs = draw_seen(
-            pool, lambda inputs, _: local.probabilities(inputs), max(self.batch, 4 * k), generator
+            pool, lambda inputs, _: view.probabilities(inputs), max(self.batch, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, draw_seen
 
 
@@ -33,11 +33,11 @@ class Confident:
         "low_self_confidence",
     ] = "prune_by_noise_rate"
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those without an issue, fewer where fewer are."""
         rows, probabilities = draw_seen(
             pool,
-            lambda inputs, _: local.probabilities(inputs),
+            lambda inputs, _: view.probabilities(inputs),
             max(self.candidates, 4 * k),
             generator,
         )

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw_rows, usable
 from tamis.selectors.recall import Recall
 
@@ -34,26 +34,26 @@ class ELR:
             raise ValueError(f"ELR needs strength >= 0 and decay in [0, 1), got {self}.")
         self._averages = Recall()
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random, with a soft target for each."""
         rows = usable(pool, draw_rows(len(pool), k, generator, pool.labels.device))
         if not len(rows):
             return Picks(rows)
         inputs, labels, ids = pool.inputs[rows], pool.labels[rows], pool.ids[rows]
-        belief = soften(local.probabilities(inputs))
+        belief = soften(view.probabilities(inputs))
         average = self._averages.of(ids, belief.shape[1])
         average = self.decay * average + (1 - self.decay) * belief  # eq. 9
         self._averages.put(ids, average)
         self._averages.keep(pool.ids)
-        pull = gradient_of_log(soften(local.newest().probabilities(inputs)), average)
+        pull = gradient_of_log(soften(view.newest().probabilities(inputs)), average)
         given = one_hot(labels, belief.shape[1])
         return Picks(rows, targets=given - self.strength * pull)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Give the average belief of each id that has been picked."""
         return {"ids": self._averages.ids, "averages": self._averages.values}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a state that was given before."""
         self._averages.ids, self._averages.values = state["ids"], state["averages"]
 

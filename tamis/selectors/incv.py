@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, draw_seen
 
 MOST_REMOVED = 2.0
@@ -38,10 +38,10 @@ class INCV:
         if self.rounds < 1 or self.ridge <= 0:
             raise ValueError(f"INCV needs rounds >= 1 and ridge > 0, got {self}.")
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those that agree, fewer where fewer do."""
         rows, features = draw_seen(
-            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
+            pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, usable
 
 
@@ -28,9 +28,9 @@ class ITLM:
         if not 0 < self.keep <= 1:
             raise ValueError(f"ITLM keeps a share in (0, 1] of the pool, got keep={self.keep}.")
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the floor(keep * n) of smallest loss, at least one."""
-        losses = local.losses(pool.inputs, pool.labels).nan_to_num(nan=torch.inf)
+        losses = view.losses(pool.inputs, pool.labels).nan_to_num(nan=torch.inf)
         kept = max(1, math.floor(self.keep * len(pool) + 1e-9))  # 0.29 * 100 is 28.999...
         lowest = losses.topk(kept, largest=False).indices
         return Picks(usable(pool, draw(lowest, k, generator)))

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw_seen
 
 
@@ -40,9 +40,9 @@ class MentorNet:
         self._limit = 0.0
         self._slots = 0
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of a weight above 0, and weigh them."""
-        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         self._follow(losses.quantile(self.percentile).item())
@@ -50,15 +50,15 @@ class MentorNet:
         heavy = weights > 0
         return Picks(rows[heavy][:k], weights[heavy][:k])  # the draw has shuffled them
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return the running percentile and the count of slots."""
         return {
             "limit": torch.tensor(self._limit, dtype=torch.float64),
             "slots": torch.tensor(self._slots),
         }
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state_dict` gave."""
         self._limit, self._slots = state["limit"].item(), int(state["slots"])
 
     def _follow(self, level: float) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw_seen
 
 
@@ -28,9 +28,9 @@ class Mixture:
         if not 0 <= self.threshold < 1:
             raise ValueError(f"A probability exceeds a threshold in [0, 1), got {self.threshold}.")
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows over the threshold; where none is, those nearest to it."""
-        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
         if len(rows) < 2 or losses.max() == losses.min():  # nothing to split
             return Picks(rows[:k])
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, send
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import fit, plan_rows
 
 
@@ -15,16 +15,16 @@ from tamis.selectors.protocol import fit, plan_rows
 class Naive:
     """Pick at random, right or wrong."""
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random."""
         (rows,) = self.plan(len(pool), k, generator)
-        return self.choose(pool, local, k, send(rows, pool.labels.device))
+        return self.choose(pool, view, k, send(rows, pool.labels.device))
 
     def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
         """Draw the picks."""
         return (plan_rows(rows, k, generator),)
 
-    def choose(self, pool: Samples, local: LocalModel, k: int, *chance: Tensor) -> Picks:
+    def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
         """Pick what was drawn."""
         (rows,) = chance
         return Picks.only(rows, fit(pool, rows))

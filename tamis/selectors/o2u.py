@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, draw_seen
 
 Tally = dict[int, tuple[float, int]]
@@ -44,9 +44,9 @@ class O2U:
         self._now: Tally = {}
         self._before: Tally = {}
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the floor(keep * n) of smallest mean loss, at least one."""
-        rows, losses = draw_seen(pool, local.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
         self._count_slot()
         if not len(rows):
             return Picks(rows)
@@ -57,7 +57,7 @@ class O2U:
         lowest = means.topk(kept, largest=False).indices.to(rows.device)
         return Picks(rows[draw(lowest, k, generator)])
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return the count of slots, and ids, sums and counts of the last two cycles."""
         return {
             "slots": torch.tensor(self._slots),
@@ -65,8 +65,8 @@ class O2U:
             **columns_of("before", self._before),
         }
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state_dict` gave."""
         self._slots = int(state["slots"])
         self._now, self._before = tally_of("now", state), tally_of("before", state)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, draw_seen
 from tamis.selectors.recall import Recall
 
@@ -37,10 +37,10 @@ class PCLOF:
             raise ValueError(f"PCLOF needs neighbours and threshold in (0, 1], got {self}.")
         self._factors = Recall()
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the inliers, fewer where fewer are."""
         rows, features = draw_seen(
-            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
+            pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)
@@ -53,11 +53,11 @@ class PCLOF:
         inliers = outlier_probabilities(total / times, labels) < self.threshold
         return Picks(draw(rows[inliers], k, generator))
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Give, for each id, the sum of its outlier factors and how many they are."""
         return {"ids": self._factors.ids, "factors": self._factors.values}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a state that was given before."""
         self._factors.ids, self._factors.values = state["ids"], state["factors"]
 

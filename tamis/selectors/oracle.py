@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Generator
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, usable
 
 
@@ -15,7 +15,7 @@ from tamis.selectors.protocol import draw, usable
 class Oracle:
     """Pick at random among the rows whose labels are right, which only a simulation knows."""
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k clean rows at random, fewer where there are fewer."""
         if pool.clean is None:
             raise ValueError("The oracle needs a simulated stream: these samples lack `clean`.")

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Picks, Samples
-from tamis.local import Average, LocalModel, Window
+from tamis.model_view import Average, ModelView, Window
 from tamis.selectors.protocol import Selector
 
 
@@ -43,4 +43,4 @@ def pick(
     rows = Samples.of(inputs, labels)
     if ids is not None:
         rows = replace(rows, ids=ids)
-    return selector.select(rows, LocalModel(model, memory, columns=columns), k, generator).real()
+    return selector.select(rows, ModelView(model, memory, columns=columns), k, generator).real()

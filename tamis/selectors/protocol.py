@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, send
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 
 
 class Selector(Protocol):
@@ -19,7 +19,7 @@ class Selector(Protocol):
     tensors, and takes it back by `load(state)`.
     """
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of the pool."""
         ...
 
@@ -32,7 +32,7 @@ class Planner(Selector, Protocol):
         """Draw, on the host, the chance that a selection from so many rows needs."""
         ...
 
-    def choose(self, pool: Samples, local: LocalModel, k: int, *chance: Tensor) -> Picks:
+    def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
         """Pick at most k rows of the pool by this chance."""
         ...
 

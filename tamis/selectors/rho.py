@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel, Window
+from tamis.model_view import ModelView, Window
 from tamis.selectors.protocol import draw_seen
 
 NOTHING_TO_COMPARE = (
@@ -21,7 +21,7 @@ class RHO:
     """Pick the rows whose loss is highest above what a better model would still lose on them.
 
     `holdout`: a model trained on data of its own, whose losses are the irreducible ones. Without
-    it, `local` stands in for it: the running average of the weights, or a window of several
+    it, `view` stands in for it: the running average of the weights, or a window of several
     states. A window of 1 is the weights as they are, every difference is 0, and picks would be
     those of chance under the name of RHO: that raises a ValueError.
 
@@ -29,17 +29,17 @@ class RHO:
     k is n_b.
     """
 
-    holdout: LocalModel | None = None
+    holdout: ModelView | None = None
     batch: int = 320
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick the k rows of a random batch with the highest reducible loss."""
-        if self.holdout is None and isinstance(local.memory, Window) and local.memory.length == 1:
+        if self.holdout is None and isinstance(view.memory, Window) and view.memory.length == 1:
             raise ValueError(NOTHING_TO_COMPARE)
 
         def gain(inputs: Tensor, labels: Tensor) -> Tensor:
-            irreducible = (self.holdout or local).losses(inputs, labels)
-            return local.newest().losses(inputs, labels) - irreducible  # eq. 3
+            irreducible = (self.holdout or view).losses(inputs, labels)
+            return view.newest().losses(inputs, labels) - irreducible  # eq. 3
 
         rows, gains = draw_seen(pool, gain, max(self.batch, 4 * k), generator)
         # The draw has shuffled them, so that equals are picked among by chance.

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors.protocol import draw, draw_seen
 
 SAME_PLACE = 1e-12
@@ -39,10 +39,10 @@ class TopoFilter:
                 f"TopoFilter needs neighbours >= 1, voters >= 1, share in [0, 1], got {self}."
             )
 
-    def select(self, pool: Samples, local: LocalModel, k: int, generator: Generator) -> Picks:
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those kept, fewer where fewer are."""
         rows, features = draw_seen(
-            pool, lambda inputs, _: local.features(inputs), max(self.candidates, 4 * k), generator
+            pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):
             return Picks(rows)

@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 
 from tamis.data import NO_SAMPLES, Samples
+from tamis.errors import TamisError
 from tamis.sources.ahead import ReadAhead
 from tamis.sources.dead_letters import DeadLetters
-from tamis.sources.protocol import BadRecord, Batch, Source, Unreadable
+from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rows import Row, ToRow
 
 NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
 
 
-class TooManyBad(Exception):
+class TooManyBadError(TamisError):
     """So many records were bad that the stream is not what it was taken for."""
 
 
@@ -49,7 +50,7 @@ class Feed:
 
     `to_row` is `Columns`, `Images` or a function of one's own. Bad records are counted by reason in
     `reasons` and put into `dead_letters`. Where their share of the last `judged` records is above
-    `most_bad`, or of all records at the stream's end, the feed raises `TooManyBad` between two
+    `most_bad`, or of all records at the stream's end, the feed raises `TooManyBadError` between two
     samples: state and offset can still be saved. Samples have as many rows as the source reads
     at once, less the bad ones; without ids of their own they are numbered as they come.
 
@@ -150,7 +151,7 @@ class Feed:
             fault: str | None = None
             try:
                 row = self._row(record)
-            except BadRecord as error:
+            except BadRecordError as error:
                 fault, self._last = error.reason, str(error)
             except Exception as error:  # a record must not stop a stream, nor must a user's slip
                 fault, self._last = type(error).__name__, f"{type(error).__name__}: {error}"
@@ -168,22 +169,22 @@ class Feed:
     def _row(self, record: Any) -> Row:
         """Make a row of one record, and see that it fits the rows before."""
         if isinstance(record, Unreadable):
-            raise BadRecord(record.reason, record.detail)
+            raise BadRecordError(record.reason, record.detail)
         made = Row(*self.to_row(record))
         given = made.input
         array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
         if array.ndim < 1 or not array.size or array.dtype not in NUMBERS:
-            raise BadRecord("inputs are no numbers", f"{array.dtype} of shape {array.shape}")
+            raise BadRecordError("inputs are no numbers", f"{array.dtype} of shape {array.shape}")
         if not np.isfinite(array).all():
-            raise BadRecord("inputs not finite")
+            raise BadRecordError("inputs not finite")
         kind = (array.shape, array.dtype.name)
         if kind != (self._kind or kind):
-            raise BadRecord("inputs of another shape", f"{kind}, not {self._kind}")
+            raise BadRecordError("inputs of another shape", f"{kind}, not {self._kind}")
         label, number = int(made.label), made.id if made.id is None else int(made.id)
         if not 0 <= label < 2**31 or label != made.label:
-            raise BadRecord("label is no class", str(made.label)[:100])
+            raise BadRecordError("label is no class", str(made.label)[:100])
         if number is not None and not 0 <= number < 2**63:
-            raise BadRecord("id is no whole number of 63 bits", str(number)[:100])
+            raise BadRecordError("id is no whole number of 63 bits", str(number)[:100])
         self._kind = kind
         return Row(array, label, number)
 
@@ -195,7 +196,7 @@ class Feed:
 
     def _judge(self) -> None:
         if self._recent_bad > self.most_bad * len(self._recent):
-            raise TooManyBad(
+            raise TooManyBadError(
                 f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
                 f"the last of them by this: {self._last[:300]}."
             )

@@ -10,7 +10,7 @@ from time import monotonic, time
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from tamis.sources.hidden import hide, scrub
-from tamis.sources.parquet import Incomplete, Parquet
+from tamis.sources.parquet import IncompleteFileError, Parquet
 from tamis.sources.protocol import Batch, Decode, SourceError, from_json, in_parts
 from tamis.sources.text import CSV, JSONLines
 
@@ -159,7 +159,7 @@ class Files:
                     yield Batch([entry.record for entry in part], places, offset, time())
                     if unit == "byte" and end >= file.size:
                         return  # what was written since waits for its turn
-        except Incomplete:
+        except IncompleteFileError:
             self.waiting.add(file.name)
             if not self.follow:
                 raise SourceError(f"{self}: {file.name} is no complete Parquet file.") from None

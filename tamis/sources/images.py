@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.sources.protocol import BadRecord, SourceError
+from tamis.sources.protocol import BadRecordError, SourceError
 from tamis.sources.rows import Row, cell, id_of, label_of, number_classes
 
 MODES = {"grey": "L", "colour": "RGB"}
@@ -60,19 +60,19 @@ class Images:
         if isinstance(value, bytes | bytearray | memoryview):
             return io.BytesIO(value)
         if not isinstance(value, str):
-            raise BadRecord("no picture", type(value).__name__)
+            raise BadRecordError("no picture", type(value).__name__)
         if self.folder is None:
             try:
                 return io.BytesIO(base64.b64decode(value.rpartition(",")[2], validate=True))
             except (binascii.Error, ValueError) as error:
-                raise BadRecord("picture is no base64", str(error)) from None
+                raise BadRecordError("picture is no base64", str(error)) from None
         try:
             path = (self.folder / value).resolve()
             inside = path.is_relative_to(self.folder.resolve()) and path.is_file()
         except (OSError, ValueError):  # too long a name, or a null in it
             inside = False
         if not inside:
-            raise BadRecord("no such picture in the folder", value[:200])
+            raise BadRecordError("no such picture in the folder", value[:200])
         return path
 
     def _decode(self, file: io.BytesIO | Path) -> np.ndarray:
@@ -84,15 +84,17 @@ class Images:
                 warnings.simplefilter("ignore")  # of odd metadata, and of what is refused here
                 with Image.open(file) as stored:
                     if stored.width * stored.height > self.most_pixels:
-                        raise BadRecord("picture too large", f"{stored.width}x{stored.height}")
+                        raise BadRecordError("picture too large", f"{stored.width}x{stored.height}")
                     picture = stored.convert(MODES[self.colours])
                     if picture.size != (width, height):
                         picture = picture.resize((width, height), Image.Resampling.BILINEAR)
                     pixels = np.asarray(picture, np.float32) / 255
-        except BadRecord:
+        except BadRecordError:
             raise
         except Exception as error:  # decoders raise what they like on damaged files
-            raise BadRecord("picture not decoded", f"{type(error).__name__}: {error}") from None
+            raise BadRecordError(
+                "picture not decoded", f"{type(error).__name__}: {error}"
+            ) from None
         return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     @cached_property

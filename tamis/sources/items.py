@@ -17,11 +17,11 @@ Resume = Literal["state", "count", "never"]
 class Items:
     """Reads rows of an iterable, one record an item (so a `DataLoader` needs batch_size=None).
 
-    How it goes on after a crash is `resume`. `state`: by the iterable's own `state_dict` and
+    How it goes on after a crash is `resume`. `state_dict`: by the iterable's own `state_dict` and
     `load_state_dict`, as Hugging Face's streaming data sets and torchdata's loaders have.
     `count`: by reading it again and passing over what was read. `never`: it cannot be read again,
     as what comes off a wire, so it goes on with whatever comes next, and rows that came since the
-    last checkpoint are lost. Left out, it is `state` where there is one that can be trusted:
+    last checkpoint are lost. Left out, it is `state_dict` where there is one that can be trusted:
     a data set shuffled through a buffer has one that does not hold what is in the buffer.
     """
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tamis.sources.hidden import STARS
-from tamis.sources.messages import LOG, Away, Message, Pace, Start, read_messages, warn_of_missed
+from tamis.sources.messages import (
+    LOG,
+    BrokerAwayError,
+    Message,
+    Pace,
+    Start,
+    read_messages,
+    warn_of_missed,
+)
 from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
 
 SECONDS = 2.0
@@ -107,7 +115,7 @@ class KafkaTopic:
                     self._leave()
                 if self._fault:
                     raise self._fault from None
-                raise Away(self._say(error)) from None
+                raise BrokerAwayError(self._say(error)) from None
             fault = about.topics[self.topic].error
             if fault is not None and not fault.retriable():
                 raise SourceError(f"{self} cannot be read: {fault.str()}.")
@@ -127,7 +135,7 @@ class KafkaTopic:
             if self._broken:
                 self._leave()
         if not fetched and (self._away or self._first):
-            raise Away(self._away or "the group is not formed yet")
+            raise BrokerAwayError(self._away or "the group is not formed yet")
         return accepted
 
     def _accept(self, raw: Any) -> Message | None:

@@ -46,17 +46,19 @@ class Message(NamedTuple):
     time: float | None
 
 
-class Away(Exception):
+class BrokerAwayError(Exception):
     """The broker cannot be reached, or has lost us: join it again."""
 
 
-class Missed(UserWarning):
+class MissedWarning(UserWarning):
     """A broker has removed messages that were not read: its limits are too tight for this pace."""
 
 
 def warn_of_missed(broker: object, what: str) -> None:
     """Say that messages are gone for good."""
-    warnings.warn(f"{broker!r} has removed messages before they were read: {what}.", Missed, 2)
+    warnings.warn(
+        f"{broker!r} has removed messages before they were read: {what}.", MissedWarning, 2
+    )
 
 
 class Broker(Protocol):
@@ -85,7 +87,7 @@ def read_messages(
             left = begun + pace.linger - monotonic() if waiting else TICK
             fetched = broker.fetch(max(1, pace.rows - len(waiting)), min(max(left, 0.001), TICK))
             now, away = monotonic(), None
-        except Away as error:
+        except BrokerAwayError as error:
             joined, last = False, monotonic()
             if stopped.is_set():
                 return

@@ -11,7 +11,15 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tamis.sources.hidden import hide, scrub
-from tamis.sources.messages import LOG, Away, Message, Pace, Start, read_messages, warn_of_missed
+from tamis.sources.messages import (
+    LOG,
+    BrokerAwayError,
+    Message,
+    Pace,
+    Start,
+    read_messages,
+    warn_of_missed,
+)
 from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
 
 T = TypeVar("T")
@@ -85,14 +93,14 @@ class NatsStream:
             replies.append(self._unacknowledged.popleft()[1])
         try:
             self._run(self._send(replies))
-        except Away as error:
+        except BrokerAwayError as error:
             LOG.warning("%r: not acknowledged: %s", self, error)
 
     def behind(self) -> int | None:
         """Count the messages that were not sent yet."""
         try:
             return int(self._run(self._info()).num_pending)
-        except Away:
+        except BrokerAwayError:
             return None
 
     def close(self) -> None:
@@ -103,7 +111,7 @@ class NatsStream:
                 return
             try:
                 self._run(self._leave())
-            except Away as error:
+            except BrokerAwayError as error:
                 LOG.warning("%r: %s", self, error)
             loop, self._loop = self._loop, None
             loop.call_soon_threadsafe(loop.stop)
@@ -128,7 +136,7 @@ class NatsStream:
         """Take a message that is the next one; one that went missing before it is asked for."""
         about = raw.metadata
         if about.sequence.consumer != self._delivered + 1:
-            raise Away("messages were lost on the way")
+            raise BrokerAwayError("messages were lost on the way")
         self._delivered += 1
         number = about.sequence.stream
         self._unacknowledged.append((number, raw.reply))
@@ -229,7 +237,7 @@ class NatsStream:
             raise SourceError(f"{self} cannot be read: {self._say(error)}.") from None
         except (errors.Error, OSError, TimeoutError, CancelledError) as error:
             future.cancel()
-            raise Away(self._say(error)) from None
+            raise BrokerAwayError(self._say(error)) from None
 
     def _say(self, error: BaseException) -> str:
         return scrub(str(error) or type(error).__name__, self.url)

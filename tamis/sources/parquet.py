@@ -15,7 +15,7 @@ from tamis.sources.text import Entry
 READ_ROWS = 1_024
 
 
-class Incomplete(Exception):
+class IncompleteFileError(Exception):
     """A file without its footer, which is written last."""
 
 
@@ -66,12 +66,12 @@ def mark_footer(file: BinaryIO) -> int:
     """Sum up the footer; raise where there is none yet."""
     size = file.seek(0, io.SEEK_END)
     if size < 12:
-        raise Incomplete
+        raise IncompleteFileError
     file.seek(-8, os.SEEK_END)
     ending = file.read(8)
     length = int.from_bytes(ending[:4], "little")
     if ending[4:] != b"PAR1" or length > size - 12:
-        raise Incomplete
+        raise IncompleteFileError
     file.seek(size - 8 - length)
     return zlib.crc32(file.read(length), size & 0xFFFFFFFF)
 

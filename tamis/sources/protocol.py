@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from tamis.errors import TamisError
+
 T = TypeVar("T")
 
 Decode = Callable[[bytes], Any]
 """Turns the bytes of a line or a message into a record; what it raises makes the record bad."""
 
 
-class SourceError(Exception):
+class SourceError(TamisError):
     """A source that cannot be read on, in one sentence and without its secrets."""
 
 
-class BadRecord(ValueError):
+class BadRecordError(TamisError, ValueError):
     """A record that is no sample; `reason` is one of few, to be counted, `detail` is anything."""
 
     def __init__(self, reason: str, detail: str = "") -> None:

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tamis.sources.hidden import hide, scrub
-from tamis.sources.messages import LOG, Away, Message, Pace, Start, read_messages, warn_of_missed
+from tamis.sources.messages import (
+    LOG,
+    BrokerAwayError,
+    Message,
+    Pace,
+    Start,
+    read_messages,
+    warn_of_missed,
+)
 from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
 
 SECONDS = 3.0
@@ -115,7 +123,7 @@ class RedisStream:
             except self._errors.AuthenticationError as error:
                 raise self._failed(error) from None
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
-                raise Away(scrub(str(error), self.url)) from None
+                raise BrokerAwayError(scrub(str(error), self.url)) from None
             except self._errors.RedisError as error:
                 raise self._failed(error) from None
 
@@ -127,10 +135,10 @@ class RedisStream:
             try:
                 entries = self._entries(count, seconds)
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
-                raise Away(scrub(str(error), self.url)) from None
+                raise BrokerAwayError(scrub(str(error), self.url)) from None
             except self._errors.ResponseError as error:
                 if str(error).startswith("NOGROUP"):
-                    raise Away("the group is gone") from None
+                    raise BrokerAwayError("the group is gone") from None
                 raise self._failed(error) from None
         fetched = []
         for raw_id, fields in entries:

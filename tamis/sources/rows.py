@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from tamis.sources.protocol import BadRecord
+from tamis.sources.protocol import BadRecordError
 
 
 class Row(NamedTuple):
@@ -55,7 +55,7 @@ class Columns:
                 else:
                     numbers = np.asarray(values, np.float32)
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadRecord("inputs are no numbers", str(error)) from None
+            raise BadRecordError("inputs are no numbers", str(error)) from None
         return Row(numbers, label_of(record, self.label, self._numbers), id_of(record, self.id))
 
     @cached_property
@@ -66,11 +66,11 @@ class Columns:
 def cell(record: Any, name: str) -> Any:
     """Read one column of a record."""
     if not isinstance(record, Mapping):
-        raise BadRecord("not a mapping", type(record).__name__)
+        raise BadRecordError("not a mapping", type(record).__name__)
     try:
         return record[name]
     except KeyError:
-        raise BadRecord("column missing", name) from None
+        raise BadRecordError("column missing", name) from None
 
 
 def number_classes(classes: Sequence[Any] | int) -> dict[str, int]:
@@ -88,9 +88,9 @@ def label_of(record: Any, name: str, numbers: Mapping[str, int]) -> int:
         label = label.decode(errors="replace")
     text = "" if label is None or label != label else str(label).strip()
     if not text:
-        raise BadRecord("label missing")
+        raise BadRecordError("label missing")
     if text not in numbers:
-        raise BadRecord("label is no class", text[:100])
+        raise BadRecordError("label is no class", text[:100])
     return numbers[text]
 
 
@@ -100,7 +100,7 @@ def id_of(record: Any, name: str | None) -> int | None:
         return None
     value = cell(record, name)
     if value is None or value == "":
-        raise BadRecord("id missing")
+        raise BadRecordError("id missing")
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
         return value
     digest = blake2b(str(value).encode(errors="replace"), digest_size=8).digest()

@@ -44,7 +44,7 @@ class JSONLines:
         return mark_text(self.file, position)
 
 
-class Half(Exception):
+class IncompleteLineError(Exception):
     """A row that is not whole: its quote is open where the file ends, for now."""
 
 
@@ -92,7 +92,7 @@ class CSV:
                         yield Entry(cells, start, position)
                     lines.begin()
                 return
-            except Half:
+            except IncompleteLineError:
                 if not self.final:
                     return
                 fault = "the quote is never closed"
@@ -125,7 +125,7 @@ class Continued:
         if line is None:
             if self.first is None:
                 raise StopIteration
-            raise Half
+            raise IncompleteLineError
         raw = line.raw if isinstance(line, Unreadable) else line
         if self.first is None:
             self.first, self.first_end = raw, end

@@ -1,4 +1,4 @@
-"""Where samples come from: data sets played back with noise that drifts, and files."""
+"""Simulated streams: data sets played back with label noise that drifts."""
 
 from tamis.streams.datasets import (
     DATA_SETS,
@@ -9,9 +9,7 @@ from tamis.streams.datasets import (
     gaussians,
     mnist,
 )
-from tamis.streams.download import Missing
-from tamis.streams.files import Table, open_table
-from tamis.streams.intake import BadInput, Intake, OnBad
+from tamis.streams.download import MissingDataError
 from tamis.streams.ledger import Ledger
 from tamis.streams.noise import (
     NOISES,
@@ -30,17 +28,14 @@ __all__ = [
     "DATA_SETS",
     "NOISES",
     "SCHEDULES",
-    "BadInput",
     "Burst",
     "Confusion",
     "Constant",
     "DataSet",
     "InstanceDependent",
-    "Intake",
     "Ledger",
-    "Missing",
+    "MissingDataError",
     "Noise",
-    "OnBad",
     "OpenSet",
     "PairFlip",
     "Ramp",
@@ -49,12 +44,10 @@ __all__ = [
     "Schedule",
     "Steps",
     "Symmetric",
-    "Table",
     "Wave",
     "cifar10",
     "digits",
     "fashion_mnist",
     "gaussians",
     "mnist",
-    "open_table",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tamis.streams.download import Missing, download, unpack_tar
+from tamis.streams.download import MissingDataError, download, unpack_tar
 
 IDX_FILES = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist"
@@ -83,7 +83,9 @@ def digits(folder: Path | None = None) -> DataSet:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise Missing("The digits come with scikit-learn: pip install 'tamis[demo]'.") from None
+        raise MissingDataError(
+            "The digits come with scikit-learn: pip install 'tamis[demo]'."
+        ) from None
     pixels, numbers = load_digits(return_X_y=True)
     inputs = torch.from_numpy(pixels).float().reshape(-1, 8, 8) / 16
     labels = torch.from_numpy(numbers).long()
@@ -147,13 +149,15 @@ def read_idx(path: Path) -> Tensor:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise Missing(f"{path} cannot be read ({error}); delete it and try again.") from None
+        raise MissingDataError(
+            f"{path} cannot be read ({error}); delete it and try again."
+        ) from None
     dimensions = content[3] if len(content) > 3 else 0
     header = 4 + 4 * dimensions
     whole = content[:3] == b"\0\0\x08" and len(content) >= header
     shape = np.frombuffer(content[4:header], ">u4").astype(int) if whole else np.zeros(0, int)
     if not whole or len(content) != header + int(np.prod(shape)):
-        raise Missing(f"{path} is no complete IDX file of bytes; delete it and try again.")
+        raise MissingDataError(f"{path} is no complete IDX file of bytes; delete it and try again.")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy())
 
 
@@ -161,6 +165,6 @@ def read_cifar(path: Path) -> tuple[Tensor, Tensor]:
     """Read rows of 1 label byte and 3,072 pixel bytes, CIFAR-10's binary version."""
     content = np.fromfile(path, np.uint8)
     if not len(content) or len(content) % 3073:
-        raise Missing(f"{path} is no complete CIFAR-10 batch; delete it and try again.")
+        raise MissingDataError(f"{path} is no complete CIFAR-10 batch; delete it and try again.")
     rows = torch.from_numpy(content).reshape(-1, 3073)
     return rows[:, 1:].reshape(-1, 3, 32, 32).float() / 255, rows[:, 0].long()

@@ -8,10 +8,12 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+from tamis.errors import TamisError
+
 TIMEOUT = 20
 
 
-class Missing(Exception):
+class MissingDataError(TamisError):
     """Data that is not there and cannot be fetched; the message says what to do."""
 
 
@@ -24,7 +26,7 @@ def download(url: str, path: Path, md5: str, needed: Sequence[Path]) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         names = ", ".join(file.name for file in needed)
-        raise Missing(
+        raise MissingDataError(
             f"Missing {names} in {needed[0].parent}, and {url} cannot be reached ({error}):"
             " put the files there, or name another data folder with TAMIS_DATA or --data-folder."
         ) from None
@@ -32,7 +34,9 @@ def download(url: str, path: Path, md5: str, needed: Sequence[Path]) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != md5:
         part.unlink()
-        raise Missing(f"{url} came with MD5 {found}, not {md5}: nothing was kept; try again later.")
+        raise MissingDataError(
+            f"{url} came with MD5 {found}, not {md5}: nothing was kept; try again later."
+        )
     part.replace(path)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from tamis import Growing, LocalModel, Naive, Replay, Trainer
+from tamis import Growing, ModelView, Naive, Replay, Trainer
 from tamis.buffers import PuriDivER
 from tamis.data import Samples
 from tamis.models import logistic, mlp, start
@@ -97,7 +97,7 @@ def as_rows(samples: Samples) -> list[Row]:
 @pytest.mark.parametrize("chunks", [[1] * 25, [7, 8, 20, 3], [40]], ids=["1", "mixed", "40"])
 def test_it_keeps_what_the_authors_keep(chunks: list[int]) -> None:
     model, capacity = make_model().double(), 12
-    buffer, generator, naive_generator = PuriDivER(capacity, LocalModel(model)), seeded(), seeded()
+    buffer, generator, naive_generator = PuriDivER(capacity, ModelView(model)), seeded(), seeded()
     memory: list[Row] = []
     arrived = 0
     for count in chunks:
@@ -114,8 +114,8 @@ def test_it_keeps_what_the_authors_keep(chunks: list[int]) -> None:
 
 
 def test_a_pure_memory_of_a_model_that_knows(blobs: Samples, blob_model: nn.Module) -> None:
-    def purity(local: LocalModel | None) -> float:
-        buffer, generator = PuriDivER(60, local), seeded()
+    def purity(view: ModelView | None) -> float:
+        buffer, generator = PuriDivER(60, view), seeded()
         for first in range(0, 300, 10):
             buffer.append(blobs[slice(first, first + 10)], generator)
         clean = buffer.pool().clean
@@ -123,7 +123,7 @@ def test_a_pure_memory_of_a_model_that_knows(blobs: Samples, blob_model: nn.Modu
         assert buffer.pool().labels.bincount().tolist() == [20, 20, 20]
         return clean.float().mean().item()
 
-    assert purity(LocalModel(blob_model)) > 0.95
+    assert purity(ModelView(blob_model)) > 0.95
     assert 0.6 < purity(None) < 0.85
 
 
@@ -133,16 +133,16 @@ def test_copies_go_before_rows_that_are_like_no_other() -> None:
     with torch.no_grad():
         model.weight.copy_(torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]))
     rows = torch.eye(3)[[0, 0, 0, 0, 1, 2]]
-    buffer = PuriDivER(3, LocalModel(model))
+    buffer = PuriDivER(3, ModelView(model))
     buffer.append(Samples.of(rows, torch.zeros(6, dtype=torch.long)), seeded())
     assert buffer.pool().inputs.unique(dim=0).shape == (3, 3)
 
 
 def test_diversity_of_0_is_purity_alone() -> None:
     model, samples = make_model(), arrivals(30, classes=1)
-    buffer = PuriDivER(10, LocalModel(model), diversity=0.0)
+    buffer = PuriDivER(10, ModelView(model), diversity=0.0)
     buffer.append(samples, seeded())
-    losses = LocalModel(model).losses(samples.inputs, samples.labels)
+    losses = ModelView(model).losses(samples.inputs, samples.labels)
     assert set(buffer.pool().ids.tolist()) == set(losses.topk(10, largest=False).indices.tolist())
 
 
@@ -151,11 +151,11 @@ def test_rows_that_are_no_numbers_go_first() -> None:
     inputs = samples.inputs.clone()
     inputs[::4] = math.nan
     inputs[1] = math.inf
-    buffer = PuriDivER(12, LocalModel(make_model()))
+    buffer = PuriDivER(12, ModelView(make_model()))
     buffer.append(replace(samples, inputs=inputs), seeded())
     assert len(buffer) == 12
     assert buffer.pool().inputs.isfinite().all()
-    hopeless = PuriDivER(2, LocalModel(make_model()))
+    hopeless = PuriDivER(2, ModelView(make_model()))
     hopeless.append(replace(samples, inputs=torch.full((30, 4), math.nan)), seeded())
     assert len(hopeless) == 2
 
@@ -164,7 +164,7 @@ def test_rows_that_are_no_numbers_go_first() -> None:
 def test_one_row_one_class_and_copies(classes: int) -> None:
     same = Samples.of(torch.ones(9, 4), torch.arange(9) % classes)
     for capacity in (1, 4):
-        buffer = PuriDivER(capacity, LocalModel(make_model(classes)))
+        buffer = PuriDivER(capacity, ModelView(make_model(classes)))
         for row in range(9):
             buffer.append(same[slice(row, row + 1)], seeded())
         assert len(buffer) == capacity
@@ -173,7 +173,7 @@ def test_one_row_one_class_and_copies(classes: int) -> None:
 def test_only_classes_that_lose_rows_are_looked_at() -> None:
     seen: list[int] = []
 
-    class Counting(LocalModel):
+    class Counting(ModelView):
         def features(self, inputs: Tensor) -> Tensor:
             seen.append(len(inputs))
             return super().features(inputs)
@@ -201,7 +201,7 @@ def test_the_model_is_left_as_it_was() -> None:
     model = make_model().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     chance = torch.random.get_rng_state()
-    PuriDivER(5, LocalModel(model)).append(arrivals(20), seeded())
+    PuriDivER(5, ModelView(model)).append(arrivals(20), seeded())
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
@@ -219,7 +219,7 @@ def test_it_serves_the_trainer_and_grows_pure() -> None:
     model = start(mlp, data.input_shape, 10, seed=0)
     buffer = PuriDivER(300)
     trainer = Trainer(model, torch.optim.SGD(model.parameters(), 0.1), Naive(), buffer)
-    buffer.local = trainer.averaged
+    buffer.view = trainer.averaged
     stream = Replay(
         data.inputs, data.labels, Symmetric(10), Constant(0.6), slots=300, rows_per_slot=10
     )
@@ -234,12 +234,12 @@ def test_it_serves_the_trainer_and_grows_pure() -> None:
 def test_a_model_without_a_linear_end_is_refused() -> None:
     model = nn.Sequential(logistic((4,), 3), nn.Softplus())
     with pytest.raises(TypeError, match="ends in a linear layer"):
-        PuriDivER(5, LocalModel(model)).append(arrivals(20), seeded())
+        PuriDivER(5, ModelView(model)).append(arrivals(20), seeded())
 
 
 def test_the_growing_buffer_is_what_it_is_until_it_is_full() -> None:
     samples = arrivals(12)
-    ours, theirs = PuriDivER(12, LocalModel(make_model())), Growing(12)
+    ours, theirs = PuriDivER(12, ModelView(make_model())), Growing(12)
     for buffer in (ours, theirs):
         buffer.append(samples, seeded())
     assert torch.equal(ours.pool().ids, theirs.pool().ids)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tamis.checkpoint import Checkpoints, NotSaved
+from tamis.checkpoint import Checkpoints, NotSavedError
 from tests.faults.row import Row
 from tests.faults.runs import Chain, chance_of, make_run, make_stream, play, result, unbroken
 
@@ -102,7 +102,7 @@ def withstands(folder: Path, fault: Fault, wanted: str) -> bool:
             with fault(folder) as fired:
                 try:
                     checkpoints.save(trainer, trainer.slots, {"chain": chain})
-                except NotSaved:
+                except NotSavedError:
                     kept = bool(fired) and set(before) <= set(checkpoints.generations())
             shutil.copytree(checkpoints.folder, folder.with_name(f"{folder.name}-then"))
     same = result(trainer, chain) == wanted

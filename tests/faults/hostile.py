@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tamis.checkpoint import Checkpoints, Refused
+from tamis.checkpoint import Checkpoints, RefusedError
 from tests.faults.damage import two_generations
 from tests.faults.row import Row
 from tests.faults.runs import Chain, make_run
@@ -199,7 +199,7 @@ def is_refused(folder: Path, attack: Callable[[Forge], None]) -> str:
             warnings.simplefilter("ignore")
             checkpoints.load(trainer, {"chain": Chain()})
         wrong = "it was loaded"
-    except Refused as error:
+    except RefusedError as error:
         said = str(error)
         wrong = "" if said.isprintable() and len(said) < 600 else f"it said {said!r}"
     except BaseException as error:

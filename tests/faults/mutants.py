@@ -26,12 +26,12 @@ class Mutant:
         self.settings = trainer.settings
         self._state = state
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return self._state
 
     def check(self, state: dict[str, Any]) -> None: ...
 
-    def load(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 def paths(tree: Any, here: Path_ = ()) -> Iterator[Path_]:
@@ -94,15 +94,17 @@ def is_caught(folder: Path, trainer: Trainer, state: dict[str, Any], wanted: str
         return True
 
 
-@patch("tamis.trainer.COUNTED", 6)  # as in a buffer so large that not all is counted every slot,
-@patch("tamis.trainer.REFRESHED", 8)  # nor all features renewed
+@patch(
+    "tamis.training.trainer.COUNTED", 6
+)  # as in a buffer so large that not all is counted every slot,
+@patch("tamis.training.trainer.REFRESHED", 8)  # nor all features renewed
 def forgotten_keys(folder: Path, most: int | None = None) -> Row:
     """Forget every key of a state, once in writing and once in reading."""
     trainer = make_run()
     for slot in play(trainer, Chain(), make_stream()):
         if slot.number == ODD[1] - 1:
             break
-    state, fresh = trainer.state(), make_run().state()
+    state, fresh = trainer.state_dict(), make_run().state_dict()
     Checkpoints(folder).save(Mutant(trainer, state))
     again = make_run()
     Checkpoints(folder).load(again)

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tamis import Diverged, Naive, Samples, Sliding, Trainer
-from tamis.cadam import CAdam
-from tamis.checkpoint import Checkpoints, NotSaved
+from tamis import DivergedError, Naive, Samples, Sliding, Trainer
+from tamis.checkpoint import Checkpoints, NotSavedError
 from tamis.losses import cross_entropy
 from tamis.models import start
+from tamis.optim import CAdam
 from tests.faults.row import Row
 from tests.faults.runs import make_stream, model_of
 
@@ -90,9 +90,9 @@ def for_good(name: str, way: str, folder: Path) -> bool:
         try:
             trainer.step(item)
             checkpoints.save(trainer, trainer.slots)
-        except NotSaved:
+        except NotSavedError:
             assert trainer.slots > bad
-        except Diverged:
+        except DivergedError:
             stopped = trainer.slots == bad + PATIENCE - 1
             break
     again, model = make_trainer(name)

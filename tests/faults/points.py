@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tamis import Average, Intake, Plausible, Trainer
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints, generations
-from tamis.step import Step
+from tamis.training.step import Step
 
 
 def die() -> None:

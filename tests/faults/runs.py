@@ -28,13 +28,13 @@ class Chain:
     def __init__(self) -> None:
         self.sum = ""
 
-    def record(self, slot: Slot) -> None:
+    def update(self, slot: Slot) -> None:
         self.sum = checksum([self.sum, *tell([slot])])
 
-    def state(self) -> dict[str, str]:
+    def state_dict(self) -> dict[str, str]:
         return {"sum": self.sum}
 
-    def load(self, state: dict[str, str]) -> None:
+    def load_state_dict(self, state: dict[str, str]) -> None:
         self.sum = state["sum"]
 
 
@@ -110,13 +110,13 @@ def play(trainer: Trainer, chain: Chain, stream: list[Samples]) -> Iterator[Slot
     """Go on from where the trainer is."""
     for item in stream[trainer.slots :]:
         slot = trainer.step(item)
-        chain.record(slot)
+        chain.update(slot)
         yield slot
 
 
 def result(trainer: Trainer, chain: Chain) -> str:
     """Sum up all slots, and all that is remembered at the end."""
-    return checksum([chain.sum, trainer.state()])
+    return checksum([chain.sum, trainer.state_dict()])
 
 
 def unbroken(seed: int = 0) -> str:

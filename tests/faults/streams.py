@@ -12,9 +12,8 @@ import torch
 
 from tamis import OGRS, Monitor, Plausible, Replay, Samples, Sliding, Trainer
 from tamis.models import logistic, mlp, start
-from tamis.monitor import NO_INFORMATION
-from tamis.streams import Burst, Constant, Schedule, Symmetric, digits
-from tamis.streams.noise import Noise, Redrawn
+from tamis.monitoring.monitor import NO_INFORMATION
+from tamis.streams import Burst, Constant, Noise, Redrawn, Schedule, Symmetric, digits
 from tests.faults.row import Row
 
 WIDTH, CLASSES, CHUNK, CAPACITY = 16, 4, 1_000, 20_000
@@ -39,7 +38,7 @@ def grow(rows: int) -> float:
     for first in range(0, rows, CHUNK):
         labels = torch.randint(CLASSES, (CHUNK,), generator=generator)
         inputs = centres[labels] + torch.randn(CHUNK, WIDTH, generator=generator)
-        monitor.record(trainer.step(Samples.of(inputs, labels, first)))
+        monitor.update(trainer.step(Samples.of(inputs, labels, first)))
         if first == early:
             gc.collect()
             before = resident()
@@ -78,7 +77,7 @@ def train(noise: Noise, schedule: Schedule, seed: int, slots: int) -> tuple[Trai
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for slot in trainer.run(stream):
-            monitor.record(slot)
+            monitor.update(slot)
     return trainer, monitor
 
 

@@ -124,7 +124,7 @@ class Crashes(RuleBasedStateMachine):
 
     @invariant()
     def twins(self) -> None:
-        assert alike(self.trainer.state(), self.twin.state())
+        assert alike(self.trainer.state_dict(), self.twin.state_dict())
 
 
 TestCrashes = Crashes.TestCase

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tamis.cli import main
-from tamis.streams import Constant, Replay, digits
-from tamis.streams.noise import Redrawn
+from tamis.cli.main import main
+from tamis.streams import Constant, Redrawn, Replay, digits
 from tests.faults.streams import many_rows, no_information, noise_burst
 
 pytestmark = pytest.mark.timeout(600)

@@ -91,7 +91,7 @@ def train_plainly() -> Callable[..., list[list[int]]]:
             if number % gathered == 0:
                 optimizer.step()
                 optimizer.zero_grad()
-                average.remember(model)
+                average.update(model)
         return picked
 
     return train

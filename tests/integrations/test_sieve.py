@@ -110,14 +110,14 @@ def test_inputs_by_name(fresh, rows, net, recording) -> None:
     named = Masked(model)
     for inputs, labels, ids in rows.pools():
         bare.pick(model, inputs, labels, ids)
-        bare.learned(model)
+        bare.update(model)
         batch = {"mask": torch.ones_like(inputs), "points": inputs, "y": labels, "row": ids}
         batch["name"] = "kept"
         found = masked.sift(named, batch, Columns(("points", "mask"), "y", "row"))
         assert found["name"] == "kept"
         assert len(found["points"]) == len(found["mask"]) == len(found["y"])
         assert found["row"].tolist() == masked.log[-1]
-        masked.learned(named)
+        masked.update(named)
     assert masked.log == bare.log
 
 
@@ -152,12 +152,12 @@ def test_saved_and_resumed_equals_unbroken(fresh, rows, net, recording) -> None:
     def go_through(sieve, pools) -> None:
         for inputs, labels, ids in pools:
             sieve.pick(model, inputs, labels, ids)
-            sieve.learned(model)
+            sieve.update(model)
 
     model, whole, first, second = net(), *(recording(fresh()) for _ in range(3))
     go_through(whole, rows.pools())
     go_through(first, rows.pools()[:3])
-    second.load(first.state())
+    second.load_state_dict(first.state_dict())
     go_through(second, rows.pools()[3:])
     assert first.log + second.log == whole.log
     assert second.chain == whole.chain != first.chain

@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tamis import OGRS, Naive, Plausible, Replay, Sliding, Trainer
-from tamis.exchange.cleanlab_table import read_table
 from tamis.integrations.sklearn import TamisClassifier
 from tamis.models import logistic, mlp, start
+from tamis.review.exchange.cleanlab_table import read_table
 from tamis.streams import Symmetric, digits
 
 
@@ -58,8 +58,8 @@ def test_settings_stay_as_they_were_given(rows) -> None:
     selector = Plausible()
     found = TamisClassifier(selector=selector, epochs=1).fit(rows.inputs.numpy(), rows.labels)
     assert found.selector is selector
-    assert selector.state() == {}
-    assert found.trainer_.selector.state()
+    assert selector.state_dict() == {}
+    assert found.trainer_.selector.state_dict()
 
 
 def test_the_classifier_among_scikit_learns_own(rows) -> None:

@@ -182,7 +182,7 @@ def test_token_ids_and_their_mask_through_a_transformer(
         optimizer.zero_grad()
         cross_entropy(logits, targets).backward()
         optimizer.step()
-        average.remember(other)
+        average.update(other)
     assert sieve.log == log
     assert same_weights(model, other)
 

@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
 from tamis.losses import Backward, Forward, RunningConfusion, even_confusion
 from tamis.losses.confusion import check_confusion
+from tamis.model_view import ModelView
 
 each = pytest.mark.parametrize("kind", [Forward, Backward])
 
@@ -56,7 +56,7 @@ def test_it_starts_at_the_identity_and_leaves_it_as_rows_come(generator: Generat
     assert torch.equal(running.matrix(3), torch.eye(3))
     diagonals = []
     for _ in range(30):
-        running.watch(logits, torch.randint(3, (10,), generator=generator))
+        running.update(logits, torch.randint(3, (10,), generator=generator))
         matrix = running.matrix(3)
         check_confusion(matrix)
         diagonals.append(matrix.diagonal().mean().item())
@@ -72,7 +72,7 @@ def test_it_finds_the_confusion_and_follows_it(confusion: Tensor, generator: Gen
         for _ in range(300):
             classes = torch.randint(4, (64,), generator=generator)
             labels = torch.multinomial(truth[classes], 1, generator=generator)[:, 0]
-            running.watch(20 * nn.functional.one_hot(classes, 4).float(), labels)
+            running.update(20 * nn.functional.one_hot(classes, 4).float(), labels)
         found = running.matrix(4)
         assert (found - truth).abs().max() < 0.08
 
@@ -80,14 +80,14 @@ def test_it_finds_the_confusion_and_follows_it(confusion: Tensor, generator: Gen
 @each
 def test_it_counts_what_is_learned_from_alone(kind, blobs: Samples, blob_model: nn.Module) -> None:
     criterion = kind()
-    blind = LocalModel(blob_model, criterion=criterion)
+    blind = ModelView(blob_model, criterion=criterion)
     blind.losses(blobs.inputs, blobs.labels)
     blind.feature_gradients(blobs.inputs, blobs.labels)
     with torch.no_grad():
         criterion(blob_model(blobs.inputs), blobs.labels)
-    assert criterion.confusion.state()["tally"].numel() == 0
+    assert criterion.confusion.state_dict()["tally"].numel() == 0
     criterion(blob_model(blobs.inputs), blobs.labels)
-    assert criterion.confusion.state()["tally"].sum().item() == pytest.approx(300, rel=1e-4)
+    assert criterion.confusion.state_dict()["tally"].sum().item() == pytest.approx(300, rel=1e-4)
 
 
 @each
@@ -107,11 +107,11 @@ def test_a_batch_is_judged_by_what_was_known_before_it(
 def test_a_bad_label_is_not_counted(kind, logits: Tensor, labels: Tensor) -> None:
     criterion = kind()
     criterion(logits, labels)
-    before = criterion.confusion.state()["tally"]
+    before = criterion.confusion.state_dict()["tally"]
     labels[0] = -100
     with pytest.raises(IndexError):
         criterion(logits, labels)
-    assert torch.equal(criterion.confusion.state()["tally"], before)
+    assert torch.equal(criterion.confusion.state_dict()["tally"], before)
 
 
 def test_rows_that_are_not_finite_neither_count_nor_fade(generator: Generator) -> None:
@@ -119,43 +119,43 @@ def test_rows_that_are_not_finite_neither_count_nor_fade(generator: Generator) -
     for _ in range(2):
         logits = torch.randn(6, 3, generator=generator)
         labels = torch.randint(3, (6,), generator=generator)
-        other.watch(logits[:4], labels[:4])
+        other.update(logits[:4], labels[:4])
         logits[4, 0], logits[5, 1] = torch.nan, torch.inf
-        running.watch(logits, labels)
-    torch.testing.assert_close(running.state()["tally"], other.state()["tally"])
+        running.update(logits, labels)
+    torch.testing.assert_close(running.state_dict()["tally"], other.state_dict()["tally"])
 
 
 def test_saved_and_resumed_equals_unbroken(generator: Generator) -> None:
     def play(running: RunningConfusion, seeds: range) -> None:
         for seed in seeds:
             chance = Generator().manual_seed(seed)
-            running.watch(
+            running.update(
                 torch.randn(7, 3, generator=chance), torch.randint(3, (7,), generator=chance)
             )
 
     unbroken, first, second = RunningConfusion(), RunningConfusion(), RunningConfusion()
     play(unbroken, range(6))
     play(first, range(3))
-    state = first.state()
+    state = first.state_dict()
     play(first, range(2))
-    second.load(state)
+    second.load_state_dict(state)
     play(second, range(3, 6))
-    assert torch.equal(unbroken.state()["tally"], second.state()["tally"])
+    assert torch.equal(unbroken.state_dict()["tally"], second.state_dict()["tally"])
     fresh = RunningConfusion()
-    fresh.load(RunningConfusion().state())
+    fresh.load_state_dict(RunningConfusion().state_dict())
     assert torch.equal(fresh.matrix(3), torch.eye(3))
 
 
 def test_another_number_of_classes_is_refused(logits: Tensor, labels: Tensor) -> None:
     running = RunningConfusion()
-    running.watch(logits, labels)
+    running.update(logits, labels)
     with pytest.raises(ValueError, match="over 4 classes, the logits 3"):
         running.matrix(3)
 
 
 def test_its_settings_are_all_it_shows(logits: Tensor, labels: Tensor) -> None:
     running = RunningConfusion()
-    running.watch(logits, labels)
+    running.update(logits, labels)
     assert repr(running) == "RunningConfusion(half_life=5000.0, prior=50.0)"
     for settings in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="needs"):

@@ -13,8 +13,8 @@ from torch import Generator, Tensor, nn
 
 from tamis import losses
 from tamis.data import Samples
-from tamis.local import LocalModel
 from tamis.losses import LOSSES, Criterion, NoiseAdaptation, cross_entropy, even_confusion
+from tamis.model_view import ModelView
 
 each = pytest.mark.parametrize("kind", LOSSES, ids=lambda kind: kind.__name__)
 
@@ -160,10 +160,10 @@ def test_it_changes_no_argument_and_takes_no_chance(
 @each
 def test_a_local_model_looks_through_it(kind, blobs: Samples, blob_model: nn.Module) -> None:
     criterion = make(kind, 3)
-    local = LocalModel(blob_model, criterion=criterion)
-    seen = local.losses(blobs.inputs, blobs.labels)
+    view = ModelView(blob_model, criterion=criterion)
+    seen = view.losses(blobs.inputs, blobs.labels)
     torch.testing.assert_close(seen, criterion(blob_model(blobs.inputs), blobs.labels).detach())
-    assert local.feature_gradients(blobs.inputs, blobs.labels).isfinite().all()
+    assert view.feature_gradients(blobs.inputs, blobs.labels).isfinite().all()
 
 
 @each

@@ -148,7 +148,7 @@ def test_a_matrix_that_does_not_fit_is_refused(kind, logits: Tensor, labels: Ten
 def test_criteria_do_not_share_a_running_confusion(kind, logits: Tensor, labels: Tensor) -> None:
     first, second = kind(), kind()
     first(logits, labels)
-    assert second.confusion.state()["tally"].numel() == 0
+    assert second.confusion.state_dict()["tally"].numel() == 0
 
 
 @pytest.mark.parametrize("floor", [0.0, 1.5])

@@ -22,9 +22,9 @@ from tamis import (
 )
 from tamis.buffers import BUFFERS, Buffer
 from tamis.checkpoint import Checkpoints
-from tamis.folder import Shelf, shower
-from tamis.review import Corrections, Decision, Decisions, Lookout, Queue
+from tamis.review import Corrections, Lookout, Queue, shower
 from tamis.review.mending import drop, relabel
+from tamis.runs import Decision, Decisions, Shelf
 
 CLASSES = ["cat", "dog", "fox"]
 
@@ -76,9 +76,9 @@ def test_labels_held_are_corrected_and_all_counts_follow(path, blobs, blob_model
     assert slot.purity == 1
     assert trainer.tracker.estimate().value > 0.97
     fresh = Tracker(3, half_life=1e6)
-    fresh.watch(trainer.averaged.probabilities(blobs.inputs), right_labels(blobs))
-    for name, tally in fresh.state().items():
-        assert torch.allclose(trainer.tracker.state()[name], tally, atol=0.01), name
+    fresh.update(trainer.averaged.probabilities(blobs.inputs), right_labels(blobs))
+    for name, tally in fresh.state_dict().items():
+        assert torch.allclose(trainer.tracker.state_dict()[name], tally, atol=0.01), name
 
 
 def test_rows_dropped_are_never_picked_again(path, blobs, blob_model) -> None:
@@ -153,7 +153,7 @@ def test_names_are_forgotten_with_their_rows(path, blobs, blob_model, monkeypatc
         trainer.step(corrections.mend(blobs[part], [f"n{n}" for n in range(10 * at, 10 * at + 10)]))
         Decisions(path).decide(Decision(f"n{10 * at}", "skip"))
         corrections.apply(trainer)
-        assert len(corrections.state()["numbers"]) <= 120
+        assert len(corrections.state_dict()["numbers"]) <= 120
 
 
 def test_nothing_new_costs_next_to_nothing(path, blobs, blob_model) -> None:
@@ -194,7 +194,7 @@ def test_plausible_lets_rows_vote_with_their_new_labels(path, blobs, blob_model)
     for row in wrong[-5:]:
         Decisions(path).decide(Decision(str(row), "drop"))
     Corrections(path, CLASSES).apply(trainer)
-    state, right = trainer.selector.state(), right_labels(blobs)
+    state, right = trainer.selector.state_dict(), right_labels(blobs)
     known = state["ids"] >= 0
     kept = known & ~torch.isin(state["ids"], torch.tensor(wrong[-5:]))
     assert state["labels"][kept].equal(right[state["ids"][kept]])
@@ -289,7 +289,7 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     )
     for slot in range(300):
         part = blobs[slice(slot, slot + 1)]
-        lookout.see(trainer.step(part).number, part)
+        lookout.update(trainer.step(part).number, part)
     shelf = Shelf(tmp_path)
     wrong = {str(row) for row in wrong_rows(blobs)}
     first = [spine.id for spine in shelf.spines]
@@ -297,8 +297,8 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     correct(path, blobs, [int(name) for name in first if name in wrong][:30])
     corrections.apply(trainer)
     for _ in range(200):
-        lookout.see(trainer.step().number, None)
-    shelf.update()
+        lookout.update(trainer.step().number, None)
+    shelf.refresh()
     second = [spine.id for spine in shelf.spines]
     assert not set(second) & corrections.settled
     rest = [name for name in first if name not in corrections.settled]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.review import Queue
-from tamis.suspects import Suspect
+from tamis.review import Queue, Suspect
 
 
 def suspect(name: str, score: float, suggested: int = 1) -> Suspect:
@@ -20,29 +19,29 @@ def ids(queue: Queue) -> list[str]:
 
 def test_the_worst_is_first_and_none_is_there_twice() -> None:
     queue = Queue(size=3)
-    queue.offer([suspect("a", 0.6), suspect("b", 0.9), suspect("a", 0.95)], 0)
+    queue.update([suspect("a", 0.6), suspect("b", 0.9), suspect("a", 0.95)], 0)
     assert ids(queue) == ["a", "b"]
 
 
 def test_the_least_goes_where_there_is_no_room() -> None:
     queue = Queue(size=2)
-    queue.offer([suspect("a", 0.6), suspect("b", 0.9), suspect("c", 0.7)], 0)
+    queue.update([suspect("a", 0.6), suspect("b", 0.9), suspect("c", 0.7)], 0)
     assert ids(queue) == ["b", "c"]
 
 
 def test_old_ones_fade() -> None:
     queue = Queue(size=2, half_life=100)
-    queue.offer([suspect("old", 0.9)], 0)
-    queue.offer([suspect("new", 0.8)], 50)
+    queue.update([suspect("old", 0.9)], 0)
+    queue.update([suspect("new", 0.8)], 50)
     assert ids(queue) == ["new", "old"]  # 0.4 * 0.5 ** 0.5 = 0.28 < 0.3
-    queue.offer([suspect("old", 0.9)], 51)
+    queue.update([suspect("old", 0.9)], 51)
     assert ids(queue) == ["old", "new"]
 
 
 def test_scored_anew_the_age_stays() -> None:
     queue = Queue(half_life=100)
-    queue.offer([suspect("a", 0.9), suspect("b", 0.8)], 0)
-    queue.offer([suspect("c", 0.7)], 100)
+    queue.update([suspect("a", 0.9), suspect("b", 0.8)], 0)
+    queue.update([suspect("c", 0.7)], 100)
     queue.rescore("b", 0.99, 2)
     assert [(found.id, found.suggested) for found in queue.ranked()] == [
         ("b", 2), ("a", 1), ("c", 1),
@@ -54,12 +53,12 @@ def test_scored_anew_the_age_stays() -> None:
 
 def test_what_is_decided_is_out_until_it_is_undone() -> None:
     queue = Queue()
-    queue.offer([suspect("a", 0.9), suspect("b", 0.8)], 0)
+    queue.update([suspect("a", 0.9), suspect("b", 0.8)], 0)
     queue.settle({"a"})
-    queue.offer([suspect("a", 0.9)], 1)
+    queue.update([suspect("a", 0.9)], 1)
     assert ids(queue) == ["b"]
     queue.settle(set())
-    queue.offer([suspect("a", 0.9)], 2)
+    queue.update([suspect("a", 0.9)], 2)
     assert ids(queue) == ["a", "b"]
 
 
@@ -73,7 +72,7 @@ def test_room_and_time_are_needed(settings: dict) -> None:
 def test_it_holds_the_worst_of_what_was_offered_last(offers: list[tuple[str, float]]) -> None:
     queue = Queue(size=100)
     for name, score in offers:
-        queue.offer([suspect(name, score)], 0)
+        queue.update([suspect(name, score)], 0)
     latest = dict(offers)
     assert {found.id: found.score for found in queue.ranked()} == latest
     scores = [found.score for found in queue.ranked()]

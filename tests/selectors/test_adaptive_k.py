@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import AdaptiveK
 
-LOCAL = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
+LOCAL = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
 
 
 def pool_of(losses: Tensor) -> Samples:
@@ -82,15 +82,15 @@ def test_one_row_and_a_loss_of_zero() -> None:
 
 
 def test_losses_that_are_not_finite_are_neither_picked_nor_remembered() -> None:
-    local = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10 / 1e10)
+    view = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10 / 1e10)
     with_bad, without = AdaptiveK(), AdaptiveK()
     good = torch.tensor([0.5, 1.0, 9.0])
     bad = torch.cat([good, torch.tensor([1e35, torch.nan])])  # 1e35 * 1e10 is infinite
-    rows = with_bad.select(pool_of(bad), local, 9, Generator().manual_seed(0)).rows.tolist()
+    rows = with_bad.select(pool_of(bad), view, 9, Generator().manual_seed(0)).rows.tolist()
     assert set(rows) == set(select(without, good)) == {0, 1}
-    torch.testing.assert_close(with_bad.state(), without.state())
+    torch.testing.assert_close(with_bad.state_dict(), without.state_dict())
     assert select(with_bad, torch.full((4,), torch.nan)) == []
-    torch.testing.assert_close(with_bad.state(), without.state())
+    torch.testing.assert_close(with_bad.state_dict(), without.state_dict())
 
 
 def test_saved_and_resumed_equals_unbroken() -> None:
@@ -99,10 +99,10 @@ def test_saved_and_resumed_equals_unbroken() -> None:
     for losses in slots[:10]:
         select(unbroken, losses)
         select(first, losses)
-    second.load(first.state())
+    second.load_state_dict(first.state_dict())
     for seed, losses in enumerate(slots[10:]):
         assert select(second, losses, 5, seed) == select(unbroken, losses, 5, seed)
-    assert torch.equal(second.state()["averages"], unbroken.state()["averages"])
+    assert torch.equal(second.state_dict()["averages"], unbroken.state_dict()["averages"])
     assert repr(second) == repr(AdaptiveK())
 
 

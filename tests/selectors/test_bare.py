@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import BARE
 
-LOCAL = LocalModel(nn.Identity())  # inputs are logits
+LOCAL = ModelView(nn.Identity())  # inputs are logits
 
 
 def make_pool(seed: int, rows: int = 60, classes: int = 4) -> Samples:
@@ -130,10 +130,10 @@ def test_a_belief_that_overflows_is_left_out() -> None:
 
     inputs = torch.tensor([[1e30, 1e30], [3.0, 0.0], [0.0, 3.0], [2.0, 2.0]])
     pool = Samples.of(inputs, torch.tensor([0, 0, 1, 0]))
-    rows = BARE().select(pool, LocalModel(Squares()), 4, Generator().manual_seed(0)).rows
+    rows = BARE().select(pool, ModelView(Squares()), 4, Generator().manual_seed(0)).rows
     assert set(rows.tolist()) == {1, 2}
     only = pool[torch.tensor([0])]
-    assert len(BARE().select(only, LocalModel(Squares()), 4, Generator().manual_seed(0))) == 0
+    assert len(BARE().select(only, ModelView(Squares()), 4, Generator().manual_seed(0))) == 0
 
 
 def test_what_means_are_taken_among_is_checked() -> None:

@@ -11,7 +11,7 @@ from cleanlab.filter import find_label_issues
 from torch import Generator, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import Confident
 from tamis.selectors.confident import find_issues
 
@@ -22,13 +22,13 @@ FILTERS = ["prune_by_noise_rate", "prune_by_class", "both", "confident_learning"
 def test_it_is_cleanlabs_own_answer(
     blobs: Samples, blob_model: nn.Module, capsys: pytest.CaptureFixture[str], filter_by: str
 ) -> None:
-    local = LocalModel(blob_model)
-    probabilities = local.probabilities(blobs.inputs)
+    view = ModelView(blob_model)
+    probabilities = view.probabilities(blobs.inputs)
     theirs = find_label_issues(
         blobs.labels.numpy(), probabilities.numpy(), filter_by=filter_by, n_jobs=1
     )
     assert find_issues(blobs.labels, probabilities, filter_by).tolist() == theirs.tolist()
-    picks = Confident(filter_by=filter_by).select(blobs, local, 1000, Generator().manual_seed(0))
+    picks = Confident(filter_by=filter_by).select(blobs, view, 1000, Generator().manual_seed(0))
     assert sorted(picks.rows.tolist()) == (~theirs).nonzero()[0].tolist()
     assert 30 < theirs.sum() < 150
     assert capsys.readouterr() == ("", "")
@@ -37,7 +37,7 @@ def test_it_is_cleanlabs_own_answer(
 def test_confident_rows_of_the_paper(blobs: Samples, blob_model: nn.Module) -> None:
     """Eq. 1 and 2: thresholds by class, then the surest class of those above theirs."""
     given = blobs.labels.tolist()
-    beliefs = LocalModel(blob_model).probabilities(blobs.inputs).double().tolist()
+    beliefs = ModelView(blob_model).probabilities(blobs.inputs).double().tolist()
     least = [
         mean(p[c] for p, label in zip(beliefs, given, strict=True) if label == c) for c in range(3)
     ]
@@ -61,14 +61,14 @@ def test_labels_with_one_row_or_none() -> None:
 
 def test_one_label_has_no_issue(blobs: Samples, blob_model: nn.Module) -> None:
     one = blobs[blobs.labels == 2]
-    picks = Confident().select(one, LocalModel(blob_model), 1000, Generator().manual_seed(0))
+    picks = Confident().select(one, ModelView(blob_model), 1000, Generator().manual_seed(0))
     assert sorted(picks.rows.tolist()) == list(range(len(one)))
 
 
 def test_a_model_that_ran_away_gives_no_picks(blobs: Samples, blob_model: nn.Module) -> None:
     with torch.no_grad():
         blob_model.weight.fill_(torch.nan)
-    picks = Confident().select(blobs, LocalModel(blob_model), 8, Generator().manual_seed(0))
+    picks = Confident().select(blobs, ModelView(blob_model), 8, Generator().manual_seed(0))
     assert len(picks) == 0
 
 

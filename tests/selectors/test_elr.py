@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import Average, LocalModel
 from tamis.losses import cross_entropy
+from tamis.model_view import Average, ModelView
 from tamis.models import mlp, start
 from tamis.selectors import ELR
 
@@ -30,7 +30,7 @@ def test_targets_give_the_gradient_of_the_paper(blobs: Samples, strength: float)
     selector = ELR(strength=strength)
     averages = torch.zeros(len(blobs), 3)
     for _ in range(5):
-        picks = selector.select(blobs, LocalModel(model), 100, g)
+        picks = selector.select(blobs, ModelView(model), 100, g)
         with torch.no_grad():
             beliefs = model(blobs.inputs[picks.rows]).softmax(dim=1)
         averages[picks.rows] = 0.7 * averages[picks.rows] + 0.3 * beliefs  # eq. 9
@@ -47,17 +47,17 @@ def test_targets_give_the_gradient_of_the_paper(blobs: Samples, strength: float)
         with torch.no_grad():
             for weight, slope in zip(model.parameters(), gradients[1], strict=True):
                 weight -= 0.0005 * slope
-    assert torch.equal(selector.state()["ids"], averages.any(dim=1).nonzero()[:, 0])
-    torch.testing.assert_close(selector.state()["averages"], averages[averages.any(dim=1)])
+    assert torch.equal(selector.state_dict()["ids"], averages.any(dim=1).nonzero()[:, 0])
+    torch.testing.assert_close(selector.state_dict()["averages"], averages[averages.any(dim=1)])
 
 
 def test_a_wrong_label_pulls_less_once_the_model_was_right(
     blobs: Samples, blob_model: nn.Module
 ) -> None:
-    selector, local, g = ELR(), LocalModel(blob_model), Generator().manual_seed(0)
+    selector, view, g = ELR(), ModelView(blob_model), Generator().manual_seed(0)
     for _ in range(20):
-        picks = selector.select(blobs, local, len(blobs), g)
-    beliefs = local.probabilities(blobs.inputs[picks.rows])
+        picks = selector.select(blobs, view, len(blobs), g)
+    beliefs = view.probabilities(blobs.inputs[picks.rows])
     wrong = ~blobs.clean[picks.rows]
     labels = blobs.labels[picks.rows][:, None]
     plain = (1 - beliefs.gather(1, labels))[wrong]
@@ -69,14 +69,14 @@ def test_a_wrong_label_pulls_less_once_the_model_was_right(
 
 def test_averages_look_through_memory_and_gradients_through_the_newest(blobs: Samples) -> None:
     model, memory = start(mlp, (2,), 3, seed=0), Average(0.9)
-    memory.remember(model)
+    memory.update(model)
     with torch.no_grad():
         model[-1].weight.neg_()
-    local = LocalModel(model, memory)
+    view = ModelView(model, memory)
     selector = ELR()
-    picks = selector.select(blobs, local, 300, Generator().manual_seed(0))
+    picks = selector.select(blobs, view, 300, Generator().manual_seed(0))
     inputs = blobs.inputs[picks.rows]
-    t, p = 0.3 * local.probabilities(inputs), local.newest().probabilities(inputs)
+    t, p = 0.3 * view.probabilities(inputs), view.newest().probabilities(inputs)
     s = (p * t).sum(dim=1, keepdim=True)
     given = nn.functional.one_hot(blobs.labels[picks.rows], 3)
     torch.testing.assert_close(picks.targets, given + 3 * p * (t - s) / (1 - s))
@@ -85,21 +85,21 @@ def test_averages_look_through_memory_and_gradients_through_the_newest(blobs: Sa
 def test_a_model_sure_of_itself_gives_finite_targets(blobs: Samples, blob_model: nn.Module) -> None:
     with torch.no_grad():
         blob_model.weight.mul_(1e4)
-    picks = ELR(decay=0.0).select(blobs, LocalModel(blob_model), 300, Generator().manual_seed(0))
+    picks = ELR(decay=0.0).select(blobs, ModelView(blob_model), 300, Generator().manual_seed(0))
     assert picks.targets.isfinite().all()
     assert picks.targets.abs().max() <= 4 + 1e-3
 
 
 def test_saved_and_resumed_equals_unbroken(blobs: Samples, blob_model: nn.Module) -> None:
-    local, g = LocalModel(blob_model), Generator().manual_seed(0)
+    view, g = ModelView(blob_model), Generator().manual_seed(0)
     unbroken, resumed = ELR(), ELR()
-    resumed.load(unbroken.state())
+    resumed.load_state_dict(unbroken.state_dict())
     for _ in range(3):
-        unbroken.select(blobs, local, 50, g)
-    resumed.load({name: value.clone() for name, value in unbroken.state().items()})
+        unbroken.select(blobs, view, 50, g)
+    resumed.load_state_dict({name: value.clone() for name, value in unbroken.state_dict().items()})
     then = g.get_state()
-    expected = unbroken.select(blobs, local, 50, g)
-    picks = resumed.select(blobs, local, 50, Generator().set_state(then))
+    expected = unbroken.select(blobs, view, 50, g)
+    picks = resumed.select(blobs, view, 50, Generator().set_state(then))
     assert torch.equal(picks.rows, expected.rows)
     assert torch.equal(picks.targets, expected.targets)
 
@@ -108,8 +108,8 @@ def test_it_forgets_what_left_the_pool(blobs: Samples, blob_model: nn.Module) ->
     selector, g = ELR(), Generator().manual_seed(0)
     for first in range(0, 290, 10):
         held = blobs[slice(first, first + 20)]
-        selector.select(held, LocalModel(blob_model), 8, g)
-        assert len(selector.state()["ids"]) <= len(held)
+        selector.select(held, ModelView(blob_model), 8, g)
+        assert len(selector.state_dict()["ids"]) <= len(held)
     assert repr(selector) == "ELR(strength=3.0, decay=0.7)"
 
 
@@ -117,9 +117,9 @@ def test_ids_that_come_twice(blobs: Samples, blob_model: nn.Module) -> None:
     same = replace(blobs, ids=torch.zeros_like(blobs.ids))
     selector = ELR()
     for _ in range(3):
-        picks = selector.select(same, LocalModel(blob_model), 8, Generator().manual_seed(0))
+        picks = selector.select(same, ModelView(blob_model), 8, Generator().manual_seed(0))
         assert picks.targets.shape == (8, 3)
-    assert selector.state()["ids"].tolist() == [0]
+    assert selector.state_dict()["ids"].tolist() == [0]
 
 
 @pytest.mark.parametrize("settings", [{"strength": -1.0}, {"decay": 1.0}])

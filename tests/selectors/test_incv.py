@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import INCV
 from tamis.selectors.incv import estimate_remove, predict
 from tamis.selectors.protocol import draw
@@ -108,14 +108,14 @@ def test_two_rows_that_disagree_are_not_selected() -> None:
 def test_equal_scores_favour_no_class(blob_model: nn.Module) -> None:
     pool = Samples.of(torch.full((40, 2), 0.1), torch.arange(40) % 2)
     picks = INCV(candidates=20, rounds=1).select
-    drawn = [picks(pool, LocalModel(blob_model), 40, Generator().manual_seed(s)) for s in range(9)]
+    drawn = [picks(pool, ModelView(blob_model), 40, Generator().manual_seed(s)) for s in range(9)]
     rows = torch.cat([one.rows for one in drawn])
     assert set(pool.labels[rows].tolist()) == {0, 1}
 
 
 def test_one_label_is_kept_whole(blobs: Samples, blob_model: nn.Module) -> None:
     one = blobs[blobs.labels == 1]
-    picks = INCV().select(one, LocalModel(blob_model), 1000, Generator().manual_seed(0))
+    picks = INCV().select(one, ModelView(blob_model), 1000, Generator().manual_seed(0))
     assert sorted(picks.rows.tolist()) == list(range(len(one)))
 
 
@@ -123,7 +123,7 @@ def test_a_model_that_ran_away_gives_no_picks(blobs: Samples) -> None:
     model = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 3))
     with torch.no_grad():
         model[0].weight.fill_(torch.nan)
-    assert len(INCV().select(blobs, LocalModel(model), 8, Generator().manual_seed(0))) == 0
+    assert len(INCV().select(blobs, ModelView(model), 8, Generator().manual_seed(0))) == 0
 
 
 @pytest.mark.parametrize("settings", [{"rounds": 0}, {"ridge": 0.0}])

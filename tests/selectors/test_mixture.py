@@ -10,11 +10,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import Mixture
 from tamis.selectors.mixture import low_probabilities
 
-LOCAL = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
+LOCAL = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
 
 
 def pool_of(losses: Tensor) -> Samples:
@@ -153,8 +153,8 @@ def test_few_rows(losses: list[float]) -> None:
 
 def test_losses_that_are_not_finite_are_left_out() -> None:
     losses = torch.cat([two_heaps(2), torch.tensor([1e300], dtype=torch.float64)])
-    local = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10)
-    picks = Mixture().select(pool_of(losses), local, 1000, Generator().manual_seed(0))
+    view = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10)
+    picks = Mixture().select(pool_of(losses), view, 1000, Generator().manual_seed(0))
     assert set(picks.rows.tolist()) == set(select(Mixture(), losses[:-1]))
     assert select(Mixture(), torch.full((9,), torch.nan)) == []
 

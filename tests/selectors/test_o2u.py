@@ -9,11 +9,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import O2U
 from tamis.selectors.o2u import cyclical
 
-LOCAL = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
+LOCAL = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0])  # inputs are losses
 
 
 def pool_of(losses: Tensor, first_id: int = 0) -> Samples:
@@ -76,7 +76,7 @@ def test_a_row_is_judged_in_every_draw_that_it_is_in() -> None:
         for row in order[:8].tolist():
             seen[row] += 1
         o2u.select(pool, LOCAL, 2, generator)
-    state = o2u.state()
+    state = o2u.state_dict()
     counts = dict(zip(state["now_ids"].tolist(), state["now_counts"].tolist(), strict=True))
     assert counts == {row: times for row, times in seen.items() if times}
 
@@ -85,7 +85,7 @@ def test_memory_holds_two_cycles_and_no_more() -> None:
     o2u = O2U(cycle=5)
     for pool in sliding_slots(0, 200):
         select(o2u, pool)
-        state = o2u.state()
+        state = o2u.state_dict()
         assert len(state["now_ids"]) <= 30 + 2 * 4
         assert len(state["before_ids"]) <= 30 + 2 * 4
     assert state["before_ids"].min() >= 2 * 190
@@ -110,12 +110,12 @@ def test_one_row() -> None:
 
 
 def test_losses_that_are_not_finite_are_neither_picked_nor_remembered() -> None:
-    local = LocalModel(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10 / 1e10)
+    view = ModelView(nn.Identity(), criterion=lambda logits, _: logits[:, 0] * 1e10 / 1e10)
     o2u, bad = O2U(), pool_of(torch.tensor([0.5, 1.0, 9.0, 1e35, torch.nan]))  # 1e45 is infinite
-    rows = o2u.select(bad, local, 9, Generator().manual_seed(0)).rows.tolist()
+    rows = o2u.select(bad, view, 9, Generator().manual_seed(0)).rows.tolist()
     assert set(rows) == {0, 1}
-    assert sorted(o2u.state()["now_ids"].tolist()) == [0, 1, 2]
-    assert o2u.state()["now_sums"].isfinite().all()
+    assert sorted(o2u.state_dict()["now_ids"].tolist()) == [0, 1, 2]
+    assert o2u.state_dict()["now_sums"].isfinite().all()
     assert select(o2u, bad[torch.tensor([4])]) == []
 
 
@@ -126,10 +126,10 @@ def test_saved_and_resumed_equals_unbroken(slots: int) -> None:
     for pool in pools[:slots]:
         select(unbroken, pool)
         select(first, pool)
-    second.load(first.state())
+    second.load_state_dict(first.state_dict())
     for seed, pool in enumerate(pools[slots:]):
         assert select(second, pool, 5, seed) == select(unbroken, pool, 5, seed)
-    torch.testing.assert_close(second.state(), unbroken.state(), rtol=0, atol=0)
+    torch.testing.assert_close(second.state_dict(), unbroken.state_dict(), rtol=0, atol=0)
     assert repr(second) == repr(O2U(cycle=5))
 
 

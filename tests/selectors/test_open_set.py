@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import PCLOF
 from tamis.selectors.open_set import outlier_factors, outlier_probabilities
 
@@ -72,7 +72,7 @@ def test_factors_and_probabilities(pool: Samples, neighbours: float) -> None:
     assert max(naive) > 1.2
 
 
-def make_models() -> list[LocalModel]:
+def make_models() -> list[ModelView]:
     """Models whose features stretch the plane in different ways: an identity, then others."""
     models = []
     for slot in range(4):
@@ -80,49 +80,50 @@ def make_models() -> list[LocalModel]:
         with torch.no_grad():
             stretch.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0 + 4 * slot]]))
             stretch.bias.zero_()
-        models.append(LocalModel(nn.Sequential(stretch, head)))
+        models.append(ModelView(nn.Sequential(stretch, head)))
     return models
 
 
 def test_the_mean_runs_over_slots(pool: Samples) -> None:
     selector, g = PCLOF(), Generator().manual_seed(0)
     totals = [0.0] * len(pool)
-    for slot, local in enumerate(make_models(), 1):
-        features = local.features(pool.inputs)
+    for slot, view in enumerate(make_models(), 1):
+        features = view.features(pool.inputs)
         factors = naive_factors(features, pool.labels, 0.5)
         totals = [total + factor for total, factor in zip(totals, factors, strict=True)]
         chances = naive_probabilities([total / slot for total in totals], pool.labels.tolist())
         inliers = {row for row, chance in enumerate(chances) if chance < 0.5}
-        assert set(selector.select(pool, local, 1000, g).rows.tolist()) == inliers
+        assert set(selector.select(pool, view, 1000, g).rows.tolist()) == inliers
         assert 0 < len(inliers) < len(pool)
-    state = selector.state()
+    state = selector.state_dict()
     assert state["ids"].tolist() == pool.ids.tolist()
     assert state["factors"][:, 0].tolist() == pytest.approx(totals, rel=1e-4)
     assert (state["factors"][:, 1] == 4).all()
 
 
 def test_saved_and_resumed_equals_unbroken(blobs: Samples) -> None:
-    local, g = make_models()[1], Generator().manual_seed(0)
+    view, g = make_models()[1], Generator().manual_seed(0)
     unbroken = PCLOF(candidates=100)
-    unbroken.select(blobs, local, 8, g)
+    unbroken.select(blobs, view, 8, g)
     resumed = PCLOF(candidates=100)
-    resumed.load({name: value.clone() for name, value in unbroken.state().items()})
+    resumed.load_state_dict({name: value.clone() for name, value in unbroken.state_dict().items()})
     then = g.get_state()
-    expected = unbroken.select(blobs, local, 8, g)
-    picks = resumed.select(blobs, local, 8, Generator().set_state(then))
+    expected = unbroken.select(blobs, view, 8, g)
+    picks = resumed.select(blobs, view, 8, Generator().set_state(then))
     assert torch.equal(picks.rows, expected.rows)
     assert all(
-        torch.equal(resumed.state()[name], value) for name, value in unbroken.state().items()
+        torch.equal(resumed.state_dict()[name], value)
+        for name, value in unbroken.state_dict().items()
     )
 
 
 def test_it_forgets_what_left_the_pool(blobs: Samples) -> None:
-    selector, local, g = PCLOF(), make_models()[0], Generator().manual_seed(0)
+    selector, view, g = PCLOF(), make_models()[0], Generator().manual_seed(0)
     for start in range(0, 290, 10):
         held = blobs[slice(start, start + 20)]
-        selector.select(held, local, 4, g)
-        assert len(selector.state()["ids"]) <= len(held)
-    assert set(selector.state()["ids"].tolist()) <= set(held.ids.tolist())
+        selector.select(held, view, 4, g)
+        assert len(selector.state_dict()["ids"]) <= len(held)
+    assert set(selector.state_dict()["ids"].tolist()) <= set(held.ids.tolist())
     assert repr(selector) == "PCLOF(candidates=512, neighbours=0.5, threshold=0.5)"
 
 
@@ -137,9 +138,9 @@ def test_ids_that_come_twice(blobs: Samples, blob_model: nn.Module) -> None:
     same = replace(blobs, ids=torch.zeros_like(blobs.ids))
     selector = PCLOF()
     for _ in range(3):
-        picks = selector.select(same, LocalModel(blob_model), 8, Generator().manual_seed(0))
+        picks = selector.select(same, ModelView(blob_model), 8, Generator().manual_seed(0))
         assert len(picks) == 8
-    assert selector.state()["ids"].tolist() == [0]
+    assert selector.state_dict()["ids"].tolist() == [0]
 
 
 @pytest.mark.parametrize("settings", [{"neighbours": 0.0}, {"threshold": 0.0}])

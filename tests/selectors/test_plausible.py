@@ -14,12 +14,12 @@ from torch.nn import functional
 
 from tamis import Naive, Replay, Sliding, Trainer
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.models import mlp, start
-from tamis.monitor import purity_of
-from tamis.noise_rate import Tracker
+from tamis.monitoring.monitor import purity_of
+from tamis.noise import Tracker
 from tamis.selectors import Plausible, Selector, pick
-from tamis.selectors.plausible import (
+from tamis.selectors.plausible.rule import (
     ALL_PARTS,
     DOUBT,
     EARLY,
@@ -90,7 +90,7 @@ class Loops:
             for both in zip(votes, aligned, strict=True)
         ]
         untempered = torch.tensor([softmax(row) for row in evidence], dtype=torch.float64)
-        self.tracker.watch(untempered, torch.tensor(labels))
+        self.tracker.update(untempered, torch.tensor(labels))
         if self.slots % REFIT == 0 or self.slots in EARLY:
             self.ratio, self.slack = self.tracker.fit()
         surest = [[max(softmax([e / self.slack for e in row]))] for row in evidence]
@@ -169,8 +169,8 @@ def make_views(rows: int, classes: int, width: int, seed: int) -> Views:
     return Views(features, logits.softmax(dim=1), labels, good, uses)
 
 
-def look_at(samples: Samples, local: LocalModel) -> Views:
-    return look(samples, local, fit(samples, all_rows(samples)))
+def look_at(samples: Samples, view: ModelView) -> Views:
+    return look(samples, view, fit(samples, all_rows(samples)))
 
 
 def part_of(views: Views, rows: Tensor) -> Views:
@@ -278,8 +278,8 @@ def test_where_no_row_is_new_first_looks_change_nothing(blobs: Samples, blob_mod
     chosen = []
     for parts in (ALL_PARTS, ALL_PARTS._replace(first_looks=False)):
         selector, generator = Plausible(parts=parts), Generator().manual_seed(0)
-        local = LocalModel(copy.deepcopy(blob_model))
-        picks = [selector.select(blobs, local, 8, generator).rows for _ in range(60)]
+        view = ModelView(copy.deepcopy(blob_model))
+        picks = [selector.select(blobs, view, 8, generator).rows for _ in range(60)]
         chosen.append((torch.cat(picks), selector.clean_ratio()))
     assert torch.equal(chosen[0][0], chosen[1][0])
     assert chosen[0][1] == chosen[1][1]
@@ -319,59 +319,59 @@ def trained(
     return trainer, trainer.accuracy(data.test_inputs, data.test_labels).ema
 
 
-def held(clean_ratio: float = 0.5) -> tuple[Samples, LocalModel]:
+def held(clean_ratio: float = 0.5) -> tuple[Samples, ModelView]:
     """Digits that a trained model holds, and the model."""
     trainer, _ = trained(Plausible, Symmetric, clean_ratio)
-    return trainer.buffer.pool(), trainer.local
+    return trainer.buffer.pool(), trainer.view
 
 
 def copy_of(selector: Plausible, **settings: object) -> Plausible:
     fresh = Plausible(**settings)
-    fresh.load(copy.deepcopy(selector.state()))
+    fresh.load_state_dict(copy.deepcopy(selector.state_dict()))
     return fresh
 
 
 @pytest.mark.parametrize("slots", [0, 1, 30, 120])
 def test_saved_and_resumed_equals_unbroken(slots: int) -> None:
-    (pool, local), generator = held(), Generator().manual_seed(0)
+    (pool, view), generator = held(), Generator().manual_seed(0)
     unbroken, resumed = Plausible(), Plausible()
     for _ in range(slots):
-        unbroken.select(pool, local, 16, generator)
-    resumed.load(copy.deepcopy(unbroken.state()))
+        unbroken.select(pool, view, 16, generator)
+    resumed.load_state_dict(copy.deepcopy(unbroken.state_dict()))
     again = Generator().manual_seed(0)
     again.set_state(generator.get_state())
     for _ in range(REFIT + 5):
-        theirs = unbroken.select(pool, local, 16, generator)
-        ours = resumed.select(pool, local, 16, again)
+        theirs = unbroken.select(pool, view, 16, generator)
+        ours = resumed.select(pool, view, 16, again)
         assert ours.rows.tolist() == theirs.rows.tolist()
         torch.testing.assert_close(ours.targets, theirs.targets, rtol=0, atol=1e-6)
-    torch.testing.assert_close(resumed.state(), unbroken.state(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(resumed.state_dict(), unbroken.state_dict(), rtol=0, atol=1e-5)
 
 
 def test_what_is_loaded_is_what_was_saved_to_the_last_digit() -> None:
-    (pool, local), generator, selector = held(), Generator().manual_seed(0), Plausible()
-    selector.select(pool, local, 16, generator)
+    (pool, view), generator, selector = held(), Generator().manual_seed(0), Plausible()
+    selector.select(pool, view, 16, generator)
     fresh = copy_of(selector)
-    torch.testing.assert_close(fresh.state(), selector.state(), rtol=0, atol=0)
+    torch.testing.assert_close(fresh.state_dict(), selector.state_dict(), rtol=0, atol=0)
     assert fresh.clean_ratio() == selector.clean_ratio()
 
 
 def test_what_was_saved_does_not_change_when_the_selector_goes_on() -> None:
-    (pool, local), generator, selector = held(), Generator().manual_seed(0), Plausible()
-    selector.select(pool, local, 16, generator)
-    saved = selector.state()
+    (pool, view), generator, selector = held(), Generator().manual_seed(0), Plausible()
+    selector.select(pool, view, 16, generator)
+    saved = selector.state_dict()
     kept = copy.deepcopy(saved)
-    selector.select(pool, local, 16, generator)
+    selector.select(pool, view, 16, generator)
     torch.testing.assert_close(saved, kept, rtol=0, atol=0)
 
 
 def test_no_more_is_kept_after_many_slots_than_after_few() -> None:
-    (pool, local), generator, selector = held(), Generator().manual_seed(0), Plausible(voters=100)
+    (pool, view), generator, selector = held(), Generator().manual_seed(0), Plausible(voters=100)
 
     def sizes(slots: int) -> dict[str, tuple[int, ...]]:
         for _ in range(slots):
-            selector.select(pool, local, 4, generator)
-        return {name: tuple(part.shape) for name, part in selector.state().items()}
+            selector.select(pool, view, 4, generator)
+        return {name: tuple(part.shape) for name, part in selector.state_dict().items()}
 
     few = sizes(10)
     assert few["directions"] == (100, 256)
@@ -382,11 +382,11 @@ def test_no_more_is_kept_after_many_slots_than_after_few() -> None:
 @pytest.mark.parametrize("k", [16, 64])
 def test_right_labels_are_plausible_to_a_model_that_knows_nothing(k: int, seed: int) -> None:
     data, accepted = digits(), []
-    local = LocalModel(start(mlp, data.input_shape, 10, seed))
+    view = ModelView(start(mlp, data.input_shape, 10, seed))
     generator, memory = Generator().manual_seed(seed), Memory(10, 256, 2048, FOREVER)
     for _ in range(20):
         ids = draw_rows(len(data.labels), LEAST_PER_PICK * k, generator, CPU)
-        seen = look_at(Samples.of(data.inputs, data.labels)[ids], local)
+        seen = look_at(Samples.of(data.inputs, data.labels)[ids], view)
         accepted.append(memory.judge(seen, ids, SHARP).plausible.float().mean())
     assert min(accepted) > 0.9
     assert sum(accepted) / len(accepted) > 0.95
@@ -395,9 +395,9 @@ def test_right_labels_are_plausible_to_a_model_that_knows_nothing(k: int, seed: 
 def test_wrong_labels_stay_implausible_when_the_same_rows_are_seen_again_and_again(
     blobs: Samples, blob_model: nn.Module
 ) -> None:
-    local, generator, selector = LocalModel(blob_model), Generator().manual_seed(0), Plausible()
+    view, generator, selector = ModelView(blob_model), Generator().manual_seed(0), Plausible()
     purity = [
-        purity_of(blobs, selector.select(blobs, local, 16, generator)).item()
+        purity_of(blobs, selector.select(blobs, view, 16, generator)).item()
         for _ in range(3 * REFIT)
     ]
     for first in range(0, 3 * REFIT, REFIT):
@@ -415,20 +415,20 @@ def test_it_learns_which_classes_get_mixed_up_and_how_often() -> None:
 
 def test_nothing_is_known_of_the_clean_ratio_before_the_first_slot() -> None:
     assert Plausible().clean_ratio() is None
-    assert Plausible().state() == {}
+    assert Plausible().state_dict() == {}
 
 
 def test_mended_picks_aim_at_the_posterior_and_plausible_ones_at_their_label() -> None:
     """The verdict is asked for again, by the same chance, of a memory in the same state."""
-    pool, local = held()
+    pool, view = held()
     trainer, _ = trained(Plausible, Symmetric, 0.5)
     mended = kept = 0
     for seed in range(5):
         selector = copy_of(trainer.selector)
         memory = copy.deepcopy(selector._memory)
-        picks = selector.select(pool, local, 32, Generator().manual_seed(seed))
+        picks = selector.select(pool, view, 32, Generator().manual_seed(seed))
         rows = draw_rows(len(pool), LEAST_PER_PICK * 32, Generator().manual_seed(seed), CPU)
-        seen = look_at(pool[rows], local)
+        seen = look_at(pool[rows], view)
         verdict = memory.judge(seen, pool.ids[rows], SHARP, pool.ids, rows)
         place = {row: at for at, row in enumerate(rows.tolist())}
         for row, target in zip(picks.rows.tolist(), picks.targets, strict=True):
@@ -445,17 +445,17 @@ def test_mended_picks_aim_at_the_posterior_and_plausible_ones_at_their_label() -
 
 
 def test_without_mending_picks_have_no_targets_and_their_labels_are_plausible() -> None:
-    pool, local = held()
+    pool, view = held()
     trainer, _ = trained(Plausible, Symmetric, 0.5)
     mends, sieves = copy_of(trainer.selector), copy_of(trainer.selector, mend=False)
     for seed in range(5):
         memory = copy.deepcopy(sieves._memory)
-        picks = sieves.select(pool, local, 32, Generator().manual_seed(seed))
+        picks = sieves.select(pool, view, 32, Generator().manual_seed(seed))
         rows = draw_rows(len(pool), LEAST_PER_PICK * 32, Generator().manual_seed(seed), CPU)
-        verdict = memory.judge(look_at(pool[rows], local), pool.ids[rows], SHARP)
+        verdict = memory.judge(look_at(pool[rows], view), pool.ids[rows], SHARP)
         assert picks.targets is None
         assert set(picks.rows.tolist()) <= set(rows[verdict.plausible].tolist())
-        assert mends.select(pool, local, 32, Generator().manual_seed(seed)).targets is not None
+        assert mends.select(pool, view, 32, Generator().manual_seed(seed)).targets is not None
 
 
 def spoil(pool: Samples) -> tuple[Samples, Tensor]:
@@ -470,15 +470,15 @@ def spoil(pool: Samples) -> tuple[Samples, Tensor]:
 
 @pytest.mark.parametrize("mend", [True, False])
 def test_rows_that_cannot_be_used_are_never_picked(mend: bool) -> None:
-    (pool, local), generator = held(), Generator().manual_seed(0)
+    (pool, view), generator = held(), Generator().manual_seed(0)
     pool, bad = spoil(pool)
     selector = Plausible(mend=mend)
     for k in [1, 3, 16] * 20:
-        picks = selector.select(pool, local, k, generator)
+        picks = selector.select(pool, view, k, generator)
         assert not bad[picks.rows].any()
         assert mend is (picks.targets is not None)
         assert not mend or picks.targets.isfinite().all()
-    assert all(part.isfinite().all() for part in selector.state().values())
+    assert all(part.isfinite().all() for part in selector.state_dict().values())
 
 
 def test_rows_that_cannot_be_used_never_vote() -> None:
@@ -511,19 +511,19 @@ def test_rows_that_cannot_be_used_leave_the_verdict_on_others_as_it_was() -> Non
 def test_where_nothing_is_plausible_the_likeliest_rows_that_can_be_used_are_picked(
     blobs: Samples, blob_model: nn.Module, bad: int
 ) -> None:
-    local, generator = LocalModel(blob_model), Generator().manual_seed(0)
+    view, generator = ModelView(blob_model), Generator().manual_seed(0)
     selector = Plausible(mend=False)
     blobs = replace(blobs, uses=torch.full_like(blobs.uses, 100))  # so voters are weighed
     for _ in range(5):
-        selector.select(blobs, local, 16, generator)
+        selector.select(blobs, view, 16, generator)
     wrong = blobs[~blobs.clean][:14]
     labels = torch.where(torch.arange(14) < bad, -1, wrong.labels)
     pool = replace(wrong, labels=labels)
     memory = copy.deepcopy(selector._memory)
-    verdict = memory.judge(look_at(pool, local), pool.ids, SHARP)
+    verdict = memory.judge(look_at(pool, view), pool.ids, SHARP)
     assert not verdict.plausible[bad:].any()
     likeliest = bad + verdict.right[bad:].topk(LEAST).indices
-    picks = selector.select(pool, local, 8, generator)
+    picks = selector.select(pool, view, 8, generator)
     assert sorted(picks.rows.tolist()) == sorted(likeliest.tolist())
 
 
@@ -539,9 +539,9 @@ def test_where_nothing_is_plausible_the_likeliest_rows_that_can_be_used_are_pick
     ids=str,
 )
 def test_settings_out_of_range_are_told_in_one_sentence(settings: dict, blobs: Samples) -> None:
-    local, generator = LocalModel(nn.Linear(2, 3)), Generator().manual_seed(0)
+    view, generator = ModelView(nn.Linear(2, 3)), Generator().manual_seed(0)
     with pytest.raises(ValueError, match=r"^[A-Z][^\n]* above 0, got [^\n]*\.$"):
-        Plausible(**settings).select(blobs, local, 16, generator)
+        Plausible(**settings).select(blobs, view, 16, generator)
 
 
 def test_it_ends_above_random_picks_where_half_of_the_labels_are_wrong() -> None:
@@ -555,11 +555,13 @@ def test_it_ends_no_lower_than_random_picks_where_nearly_all_labels_are_right() 
 
 
 def test_picked_in_a_loop_of_ones_own_rows_are_known_again_by_their_ids() -> None:
-    pool, local = held()
+    pool, view = held()
     known, unknown = Plausible(), Plausible()
     for first in range(0, 256, 64):
         batch = pool[first : first + 64]
-        given = (local.model, batch.inputs, batch.labels, 8, Generator().manual_seed(first))
+        given = (view.model, batch.inputs, batch.labels, 8, Generator().manual_seed(first))
         assert len(pick(known, *given, ids=batch.ids).targets) <= 8
         pick(unknown, *given)
-    assert len(known.state()["ids"].unique()) > 2 * len(unknown.state()["ids"].unique()) - 2
+    assert (
+        len(known.state_dict()["ids"].unique()) > 2 * len(unknown.state_dict()["ids"].unique()) - 2
+    )

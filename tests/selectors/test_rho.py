@@ -11,9 +11,9 @@ from torch import Generator, Tensor, nn
 
 from tamis.buffers import Growing
 from tamis.data import Samples
-from tamis.local import Average, LocalModel, Window
+from tamis.model_view import Average, ModelView, Window
 from tamis.selectors import RHO
-from tamis.trainer import Trainer
+from tamis.training import Trainer
 
 
 def make_model(seed: int) -> nn.Linear:
@@ -54,8 +54,8 @@ def highest(gains: list[float], k: int) -> set[int]:
     return set(sorted(range(len(gains)), key=lambda row: -gains[row])[:k])
 
 
-def select(rho: RHO, pool: Samples, local: LocalModel, k: int, seed: int = 0) -> list[int]:
-    return rho.select(pool, local, k, Generator().manual_seed(seed)).rows.tolist()
+def select(rho: RHO, pool: Samples, view: ModelView, k: int, seed: int = 0) -> list[int]:
+    return rho.select(pool, view, k, Generator().manual_seed(seed)).rows.tolist()
 
 
 @pytest.mark.parametrize("case", range(20))
@@ -63,7 +63,7 @@ def select(rho: RHO, pool: Samples, local: LocalModel, k: int, seed: int = 0) ->
 def test_with_a_holdout_model(case: int, k: int) -> None:
     pool, now, then = make_pool(case), make_model(case), make_model(case + 100)
     gains = gains_of(pool, (now.weight, now.bias), [(then.weight, then.bias)])
-    picked = select(RHO(LocalModel(then)), pool, LocalModel(now), k)
+    picked = select(RHO(ModelView(then)), pool, ModelView(now), k)
     assert len(picked) == k
     assert set(picked) == highest(gains, k)
 
@@ -71,17 +71,17 @@ def test_with_a_holdout_model(case: int, k: int) -> None:
 @pytest.mark.parametrize("case", range(5))
 def test_against_the_running_average(case: int) -> None:
     pool, model, average = make_pool(case), make_model(case), Average(0.5)
-    average.remember(model)
+    average.update(model)
     old = copy.deepcopy(model)
     model.load_state_dict(make_model(case + 100).state_dict())
-    average.remember(model)
+    average.update(model)
     share = 1 - min(0.5, (1 + 2) / (10 + 2))
     then = tuple(
         (1 - share) * before + share * after
         for before, after in zip(old.parameters(), model.parameters(), strict=True)
     )
     gains = gains_of(pool, (model.weight, model.bias), [then])
-    assert set(select(RHO(), pool, LocalModel(model, average), 9)) == highest(gains, 9)
+    assert set(select(RHO(), pool, ModelView(model, average), 9)) == highest(gains, 9)
 
 
 def test_against_a_window() -> None:
@@ -89,17 +89,17 @@ def test_against_a_window() -> None:
     states = []
     for seed in range(3):
         model.load_state_dict(make_model(seed).state_dict())
-        window.remember(model)
+        window.update(model)
         states.append((model.weight.clone(), model.bias.clone()))
     gains = gains_of(pool, states[-1], states)
-    assert set(select(RHO(), pool, LocalModel(model, window), 9)) == highest(gains, 9)
+    assert set(select(RHO(), pool, ModelView(model, window), 9)) == highest(gains, 9)
 
 
 def test_a_window_of_1_is_refused_unless_there_is_a_holdout() -> None:
     pool, model = make_pool(0), make_model(0)
     with pytest.raises(ValueError, match="window=None"):
-        select(RHO(), pool, LocalModel(model), 4)
-    assert len(select(RHO(LocalModel(make_model(1))), pool, LocalModel(model), 4)) == 4
+        select(RHO(), pool, ModelView(model), 4)
+    assert len(select(RHO(ModelView(make_model(1))), pool, ModelView(model), 4)) == 4
 
 
 def test_the_highest_of_a_draw() -> None:
@@ -107,40 +107,40 @@ def test_the_highest_of_a_draw() -> None:
     drawn = torch.randperm(300, generator=Generator().manual_seed(8))[:40]
     gains = gains_of(pool[drawn], (now.weight, now.bias), [(then.weight, then.bias)])
     expected = {int(drawn[row]) for row in highest(gains, 10)}
-    picked = select(RHO(LocalModel(then), batch=20), pool, LocalModel(now), 10, seed=8)
+    picked = select(RHO(ModelView(then), batch=20), pool, ModelView(now), 10, seed=8)
     assert set(picked) == expected  # 40 are drawn: 4 a pick
 
 
 def test_equals_are_picked_among_by_chance() -> None:
     """As in the first slot, before the average has anything to remember."""
-    pool, local = make_pool(0, rows=30), LocalModel(make_model(0), Average())
-    picked = [select(RHO(), pool, local, 5, seed) for seed in range(60)]
+    pool, view = make_pool(0, rows=30), ModelView(make_model(0), Average())
+    picked = [select(RHO(), pool, view, 5, seed) for seed in range(60)]
     assert all(len(set(rows)) == 5 for rows in picked)
     assert {row for rows in picked for row in rows} == set(range(30))
 
 
 def test_k_larger_than_the_pool_and_one_row() -> None:
-    rho, local = RHO(LocalModel(make_model(1))), LocalModel(make_model(0))
-    assert sorted(select(rho, make_pool(0, rows=9), local, 50)) == list(range(9))
-    assert select(rho, make_pool(0, rows=1), local, 50) == [0]
+    rho, view = RHO(ModelView(make_model(1))), ModelView(make_model(0))
+    assert sorted(select(rho, make_pool(0, rows=9), view, 50)) == list(range(9))
+    assert select(rho, make_pool(0, rows=1), view, 50) == [0]
 
 
 def test_rows_without_a_finite_gain_are_left_out() -> None:
     pool = make_pool(0, rows=6)
     pool.inputs[0] = torch.nan
     pool.inputs[1] = 1e200  # its loss overflows
-    rho = RHO(LocalModel(make_model(1)))
-    local = LocalModel(make_model(0), criterion=lambda logits, _: logits.square().sum(dim=1))
-    assert sorted(select(rho, pool, local, 50)) == [2, 3, 4, 5]
-    assert select(rho, pool[torch.tensor([0])], local, 50) == []
-    assert select(rho, pool[torch.tensor([1])], local, 50) == []
+    rho = RHO(ModelView(make_model(1)))
+    view = ModelView(make_model(0), criterion=lambda logits, _: logits.square().sum(dim=1))
+    assert sorted(select(rho, pool, view, 50)) == [2, 3, 4, 5]
+    assert select(rho, pool[torch.tensor([0])], view, 50) == []
+    assert select(rho, pool[torch.tensor([1])], view, 50) == []
 
 
 def test_a_good_holdout_keeps_wrong_labels_out(blobs: Samples, blob_model: nn.Module) -> None:
     untrained = nn.Linear(2, 3)
     nn.init.zeros_(untrained.weight)
     nn.init.zeros_(untrained.bias)
-    rows = select(RHO(LocalModel(blob_model)), blobs, LocalModel(untrained), 100)
+    rows = select(RHO(ModelView(blob_model)), blobs, ModelView(untrained), 100)
     assert blobs.clean[rows].all()
 
 

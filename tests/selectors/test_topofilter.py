@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from tamis.data import Samples
-from tamis.local import LocalModel
+from tamis.model_view import ModelView
 from tamis.selectors import TopoFilter
 from tamis.selectors.topofilter import squared_distances
 
@@ -97,7 +97,7 @@ def test_the_larger_of_equal_pieces_is_a_matter_of_chance(blob_model: nn.Module)
     sides = set()
     for seed in range(20):
         rule = TopoFilter(neighbours=2)
-        rows = rule.select(pool, LocalModel(blob_model), 8, Generator().manual_seed(seed)).rows
+        rows = rule.select(pool, ModelView(blob_model), 8, Generator().manual_seed(seed)).rows
         (side,) = set(pool.inputs[rows, 0].tolist())
         assert len(rows) == 4
         sides.add(side)
@@ -114,7 +114,7 @@ def test_a_model_that_ran_away_gives_no_picks(blobs: Samples) -> None:
     model = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 3))
     with torch.no_grad():
         model[0].weight.fill_(torch.nan)
-    assert len(TopoFilter().select(blobs, LocalModel(model), 8, Generator().manual_seed(0))) == 0
+    assert len(TopoFilter().select(blobs, ModelView(model), 8, Generator().manual_seed(0))) == 0
 
 
 @pytest.mark.parametrize("settings", [{"neighbours": 0}, {"voters": 0}, {"share": 1.1}])

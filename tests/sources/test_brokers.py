@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
 from tamis.sources import (
     Batch,
     KafkaTopic,
-    Missed,
+    MissedWarning,
     NatsStream,
     Pace,
     ReadAhead,
@@ -25,6 +24,7 @@ from tamis.sources import (
     SourceError,
     Unreadable,
 )
+from tests.support.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
 
 ROWS = 200
 Begin = Callable[..., Server]
@@ -376,7 +376,7 @@ def test_redis_says_what_was_trimmed_unread(begin: Begin) -> None:
     with redis_client(server) as client:
         client.xtrim(TOPIC, maxlen=50, approximate=False)
     with pytest.warns(
-        Missed, match="has removed messages before they were read: 110 entries after"
+        MissedWarning, match="has removed messages before they were read: 110 entries after"
     ):
         rest = read(server.source(pace()), whole[-1].offset, 50)
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
@@ -387,7 +387,7 @@ def test_redis_says_what_was_deleted_unread(begin: Begin) -> None:
     whole = read(server.source(pace()), count=40)
     with redis_client(server) as client:
         client.xdel(TOPIC, "50-0", "60-0")
-    with pytest.warns(Missed, match="entries between 40-0 and 60-0"):
+    with pytest.warns(MissedWarning, match="entries between 40-0 and 60-0"):
         rest = read(server.source(pace()), whole[-1].offset, 158)
     assert len(numbers(rest)) == 158
 
@@ -513,7 +513,7 @@ def test_nats_says_what_was_removed_unread(begin: Begin) -> None:
     server = begin(Nats)
     whole = read(server.source(pace()), count=40)
     ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
-    with pytest.warns(Missed, match="numbers 41 to 100"):
+    with pytest.warns(MissedWarning, match="numbers 41 to 100"):
         rest = read(server.source(pace()), whole[-1].offset, 100)
     assert numbers(rest) == list(range(100, ROWS))
 

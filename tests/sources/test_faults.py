@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from benchmarks.brokers import BROKERS, record
 from benchmarks.faults_sources import Through, flood, kill_the_consumer, restart_under_load
 from tamis.sources import Policy
+from tests.support.brokers import BROKERS, record
 
 every_broker = pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.__name__)
 

@@ -13,20 +13,20 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import fuzz_records
 from benchmarks.faults_sources import fuzz
 from tamis import Naive, Samples, Sliding, Trainer
 from tamis.sources import (
-    BadRecord,
+    BadRecordError,
     Batch,
     Columns,
     DeadLetters,
     Feed,
     Files,
     ReadAhead,
-    TooManyBad,
+    TooManyBadError,
     Unreadable,
 )
+from tests.support import fuzz_records
 
 COLUMNS = Columns(["a", "b"], label="kind", classes=["ant", "bee"])
 
@@ -219,7 +219,7 @@ def test_a_function_that_fails_is_said_with_its_own_words() -> None:
     def fail(record: Any) -> Any:
         raise ZeroDivisionError("a slip in the program")
 
-    with pytest.raises(TooManyBad, match=r"10 of the last 10 .*ZeroDivisionError: a slip"):
+    with pytest.raises(TooManyBadError, match=r"10 of the last 10 .*ZeroDivisionError: a slip"):
         list(Feed(Given(range(10)), fail))
 
 
@@ -227,7 +227,7 @@ def test_too_many_bad_stop_between_samples_with_an_offset_to_save() -> None:
     records = make(100) + [None if n % 3 else make(1)[0] for n in range(200)]
     feed = Feed(Given(records), COLUMNS, judged=60)
     taken = 0
-    with pytest.raises(TooManyBad, match="of the last 60 records were bad"):  # noqa: PT012
+    with pytest.raises(TooManyBadError, match="of the last 60 records were bad"):  # noqa: PT012
         for samples in feed:
             taken += len(samples)
     figures = feed.figures()
@@ -259,7 +259,7 @@ def test_figures(tmp_path: Path) -> None:
 
 def test_a_bad_record_may_be_said_by_the_function() -> None:
     def judge(record: Any) -> Any:
-        raise BadRecord("too old", str(record))
+        raise BadRecordError("too old", str(record))
 
     feed = Feed(Given(range(10)), judge, most_bad=1.0)
     assert list(feed) == []

@@ -114,8 +114,8 @@ def test_another_file_system(tmp_path: Path, ending: str) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")
-    local = write(tmp_path / f"rows{ending}", make_rows(0, ROWS))
-    memory.pipe(f"/there/rows{ending}", local.read_bytes())
+    view = write(tmp_path / f"rows{ending}", make_rows(0, ROWS))
+    memory.pipe(f"/there/rows{ending}", view.read_bytes())
     source = Files("memory://there", rows=10)
     batches = list(source.read())
     assert numbers(batches) == list(range(ROWS))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tamis.sources import BadRecord, Images
+from tamis.sources import BadRecordError, Images
 
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
 
@@ -76,7 +76,7 @@ def test_paths_that_lead_out_are_refused(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.png")
     paths = ["../secret.png", str(tmp_path / "secret.png"), "link.png", "pipe.png", "none.png", "."]
     for path in [*paths, "", "a" * 5000, "a\0b", "/dev/zero"]:
-        with pytest.raises(BadRecord) as caught:
+        with pytest.raises(BadRecordError) as caught:
             images(folder=folder)({"image": path, "label": 0})
         assert caught.value.reason in ("no such picture in the folder", "no picture")
 
@@ -108,5 +108,5 @@ def bomb(side: int) -> bytes:
     ],
 )
 def test_what_is_no_picture_is_refused(value: Any) -> None:
-    with pytest.raises(BadRecord):
+    with pytest.raises(BadRecordError):
         images()({"image": value, "label": 0})

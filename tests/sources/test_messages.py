@@ -11,7 +11,7 @@ import pytest
 
 from tamis.sources import Batch, Pace, SourceError
 from tamis.sources import messages as module
-from tamis.sources.messages import Away, Message, read_messages
+from tamis.sources.messages import BrokerAwayError, Message, read_messages
 
 
 class Scripted:
@@ -31,7 +31,7 @@ class Scripted:
     def fetch(self, count: int, seconds: float) -> list[Message]:
         answer = self.answers.pop(0) if self.answers else []
         if answer is None:
-            raise Away("gone")
+            raise BrokerAwayError("gone")
         if not answer:
             sleep(seconds)
         return [Message(number, number, number, None) for number in answer]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis.sources import BadRecord, Columns
+from tamis.sources import BadRecordError, Columns
 
 to_row = Columns(["a", "b"], label="kind", classes=["ant", "bee"])
 
@@ -78,6 +78,6 @@ def test_ids_are_whole_numbers_or_made_from_text_always_alike() -> None:
     ],
 )
 def test_what_is_no_row_has_a_reason(record: Any, reason: str) -> None:
-    with pytest.raises(BadRecord) as caught:
+    with pytest.raises(BadRecordError) as caught:
         to_row(record)
     assert caught.value.reason == reason

@@ -8,15 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tamis.streams import (
-    Confusion,
-    InstanceDependent,
-    Noise,
-    OpenSet,
-    PairFlip,
-    Redrawn,
-    Symmetric,
-)
+from tamis.streams import Confusion, InstanceDependent, Noise, OpenSet, PairFlip, Redrawn, Symmetric
 
 CLASSES = 10
 FAR_AWAY = 1000.0

@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tamis.streams import (
-    DATA_SETS,
-    NOISES,
-    SCHEDULES,
-    Noise,
-    Replay,
-    datasets,
-    noise,
-    schedules,
-)
+from tamis.streams import DATA_SETS, NOISES, SCHEDULES, Noise, Replay, datasets, noise, schedules
 
 
 def public_classes(module: ModuleType, method: str) -> set[type]:

@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 import torch
 
-from tamis.streams import Missing, cifar10, datasets, digits, fashion_mnist, gaussians, mnist
+from tamis.streams import (
+    MissingDataError,
+    cifar10,
+    datasets,
+    digits,
+    fashion_mnist,
+    gaussians,
+    mnist,
+)
 from tamis.streams import download as downloads
 from tamis.streams.datasets import (
     CIFAR_FILES,
@@ -179,7 +187,7 @@ WHOLE = idx(np.arange(6, dtype=np.uint8).reshape(2, 3))
 def test_bad_idx_files_are_refused_by_name(tmp_path: Path, content: bytes, packed: bool) -> None:
     path = tmp_path / ("broken.gz" if packed else "broken")
     path.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(Missing, match=f"{path} .*delete it"):
+    with pytest.raises(MissingDataError, match=f"{path} .*delete it"):
         read_idx(path)
 
 
@@ -194,7 +202,7 @@ PACKED = gzip.compress(WHOLE * 100)
 def test_bad_packed_files_are_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.gz"
     path.write_bytes(content)
-    with pytest.raises(Missing, match=f"{path} .*delete it"):
+    with pytest.raises(MissingDataError, match=f"{path} .*delete it"):
         read_idx(path)
 
 
@@ -202,7 +210,7 @@ def test_bad_packed_files_are_refused_by_name(tmp_path: Path, content: bytes) ->
 def test_bad_cifar_files_are_refused_by_name(tmp_path: Path, size: int) -> None:
     path = tmp_path / "data_batch_1.bin"
     path.write_bytes(b"\1" * size)
-    with pytest.raises(Missing, match=f"{path} .*delete it"):
+    with pytest.raises(MissingDataError, match=f"{path} .*delete it"):
         read_cifar(path)
 
 
@@ -229,7 +237,7 @@ def no_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_files_get_one_sentence(
     tmp_path: Path, load: partial, folder: str, files: list[str]
 ) -> None:
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDataError) as caught:
         load(tmp_path)
     message = str(caught.value)
     assert all(name in message for name in files)
@@ -316,14 +324,14 @@ def test_a_wrong_checksum_leaves_nothing(
 ) -> None:
     packed = serve_mnist(site, monkeypatch)
     packed[0].write_bytes(b"not what was promised")
-    with pytest.raises(Missing, match=f"{packed[0].name} came with MD5 {md5(packed[0])}"):
+    with pytest.raises(MissingDataError, match=f"{packed[0].name} came with MD5 {md5(packed[0])}"):
         mnist(tmp_path / "data")
     assert files_under(tmp_path / "data") == []
 
 
 def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path, site: Path) -> None:
     path = tmp_path / "data" / "absent.gz"
-    with pytest.raises(Missing, match=r"absent\.gz .*404"):
+    with pytest.raises(MissingDataError, match=r"absent\.gz .*404"):
         downloads.download(f"{address(site)}/absent.gz", path, "", needed=[path])
     assert files_under(tmp_path / "data") == []
 
@@ -333,7 +341,7 @@ def test_a_download_that_breaks_off_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
     path = tmp_path / "data" / "stalled.gz"
-    with pytest.raises(Missing, match=r"stalled\.gz .*timed out"):
+    with pytest.raises(MissingDataError, match=r"stalled\.gz .*timed out"):
         downloads.download(f"{address(site)}/stalled.gz", path, "", needed=[path])
     assert files_under(tmp_path / "data") == []
 
@@ -366,7 +374,7 @@ def test_a_wrong_archive_leaves_nothing(
 ) -> None:
     serve_cifar(site, monkeypatch)
     monkeypatch.setattr(datasets, "CIFAR_MD5", "0" * 32)
-    with pytest.raises(Missing, match="nothing was kept"):
+    with pytest.raises(MissingDataError, match="nothing was kept"):
         cifar10(tmp_path / "data")
     assert files_under(tmp_path / "data") == []
 

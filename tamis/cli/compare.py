@@ -1,0 +1,44 @@
+"""tamis compare."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from rich.console import Console
+
+from tamis.errors import UsageError
+
+HELP = "Put runs side by side on one page: numbers, curves, and where their settings differ."
+EXAMPLES = """example:
+  tamis compare run-ogrs run-plausible --out compare.html"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Say what can be set."""
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument(
+        "--out", type=Path, default=Path("compare.html"), help="file (default compare.html)"
+    )
+    parser.add_argument("--plots", type=Path, help="folder for the plots as PNG, SVG and CSV")
+
+
+def run(options: Namespace) -> int:
+    """Write the page."""
+    try:
+        from tamis.web.compare_page import name_apart, write_compare_page
+        from tamis.web.run_data import NoRunError
+        from tamis.web.run_plots import plots_of
+        from tamis.web.themed import save_files
+    except ImportError as error:
+        raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
+    try:
+        runs = name_apart(options.runs)
+    except NoRunError as error:
+        raise UsageError(str(error)) from None
+    console = Console()
+    console.print(f"Page: {write_compare_page(runs, options.out)}")
+    if options.plots:
+        written = save_files(plots_of(runs), options.plots)
+        console.print(f"{len(written)} files of plots: {options.plots}")
+    return 0

@@ -1,0 +1,293 @@
+"""The pool that all ranks pick from: some rows of every shard, each kept where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from tamis.data import Samples
+from tamis.distributed.group import Ranks, RanksDifferError
+from tamis.distributed.shard import Shard
+
+COLUMNS = 5
+"""Of a row in the pool: label, id, uses, and clean and group, or none of them."""
+UNKNOWN = -(2**63)
+SIDES = 6
+"""Dimensions of one input, at the most."""
+KINDS = (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32,
+    torch.int16, torch.int8, torch.uint8, torch.bool,
+)  # fmt: skip
+
+
+class Header(NamedTuple):
+    """What a shard says of itself in every meeting."""
+
+    alive: int
+    chain: int
+    held: int
+    seen: int
+    skipped: int
+    shown: int
+    predicted: int
+    agreeing: int
+    unsent: int
+    kind: int
+
+
+class SharedPool:
+    """Some rows of every shard, the same on all ranks; a buffer to a trainer.
+
+    In a meeting every rank sends, for each of its shards, a few numbers and the labels, ids and
+    uses of the rows that it drew: `size` rows over all shards, the more the more a shard holds.
+    Inputs stay where they are. In their place the pool has tickets, the positions of rows in it;
+    `ask` turns them into what the owners of those rows see.
+
+    Between meetings (`apart`) the pool is what this rank's own shards drew.
+    """
+
+    def __init__(self, ranks: Ranks, shards: int, own: Sequence[Shard], size: int) -> None:
+        self.ranks = ranks
+        self.shards = shards
+        self.own = own
+        self.size = size
+        ranks_of = owners(shards, ranks.size)
+        counts = ranks_of.bincount(minlength=ranks.size)
+        self._rank_of = ranks_of.to(ranks.device)
+        self._seats = int(counts.max())
+        # Where each shard's record lies, among as many seats on every rank.
+        self._at = (counts[:, None] > torch.arange(self._seats)).flatten().nonzero()[:, 0]
+        self.apart = False
+        self.alive = True
+        self.held = self.seen = self.skipped = 0
+        self.agreement: Tensor | None = None
+        self.beliefs: tuple[Tensor, Tensor] | None = None
+        self._quotas = [max(1, size // shards)] * shards
+        self._awaited = [0] * shards
+        self._blank = torch.empty(1, 0)
+        self._shard_of = self._row_of = self._uses = torch.empty(0, dtype=torch.long)
+
+    def __len__(self) -> int:
+        return self.held
+
+    def __repr__(self) -> str:
+        return f"SharedPool(shards={self.shards}, size={self.size})"
+
+    def meet(
+        self, alive: bool, chain: int, watched: bool, meanwhile: Callable[[], None]
+    ) -> Samples:
+        """Exchange what selection needs, and return the rows that all ranks now know of.
+
+        What can be done `meanwhile` is: predicting what has come in. It is told of in the next
+        meeting, to a tracker row by row if it is `watched`.
+        """
+        most, waiting = max(self._quotas), max(self._awaited)
+        length = len(Header._fields) + SIDES + COLUMNS * most + 3 * waiting
+        mine = torch.zeros(self._seats, length, dtype=torch.long, device=self.ranks.device)
+        for seat, shard in enumerate(self.own):
+            shard.draw(self._quotas[shard.number])
+            self._write(mine[seat], shard, alive, chain, watched, most)
+        everyone = self.ranks.gather("pool", mine, meanwhile).flatten(0, 1)
+        return self._read(everyone[self._at], most)
+
+    def stay(self) -> Samples:
+        """Draw from the shards of this rank alone, and return what they drew."""
+        for shard in self.own:
+            shard.draw(self._quotas[shard.number])
+        self.apart = True
+        self.agreement = self.beliefs = None
+        drawn = [len(shard.drawn) for shard in self.own]
+        self._locate([shard.number for shard in self.own], drawn)
+        none = torch.zeros(COLUMNS, 0, dtype=torch.long, device=self.ranks.device)
+        return self._show([none, *map(columns_of, self.own)])
+
+    def append(self, samples: Samples, generator: Generator) -> None:
+        """Refuse: rows come in by their shards."""
+        raise TypeError("Rows come into a shard, not into the pool of all.")
+
+    def pool(self) -> Samples:
+        """Refuse: a pool of all ranks takes all ranks."""
+        raise TypeError("What other ranks hold is known in a meeting only.")
+
+    def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
+        """Count one more use of each of these rows, where it is and as it was shown."""
+        ones = torch.ones_like(rows) if weights is None else (weights > 0).long()
+        self._uses.index_add_(0, rows, ones)
+        for shard, where in self.parts(rows):
+            if len(where):
+                weighed = None if weights is None else weights[where]
+                shard.buffer.use(self._row_of[rows[where]], weighed)
+
+    def parts(self, positions: Tensor) -> list[tuple[Shard, Tensor]]:
+        """Say which of these positions belong to each shard that is here."""
+        shards = self._shard_of[positions]
+        return [(shard, (shards == shard.number).nonzero()[:, 0]) for shard in self.own]
+
+    def inputs(self, shard: Shard, positions: Tensor) -> Tensor:
+        """Return the inputs of rows of a shard that is here."""
+        return shard.inputs(self._row_of[positions])
+
+    def ask(self, positions: Tensor, look: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Let every shard look at its own rows, and return what all saw.
+
+        `look` is given inputs, and which of the positions they stand for. Shards look one by one,
+        so that no number depends on which of them share a rank.
+        """
+        seen = [
+            look(self.inputs(shard, positions[where]), where)
+            for shard, where in self.parts(positions)
+            if len(where)
+        ]
+        shards = self._shard_of[positions]
+        order = shards.argsort(stable=True)
+        # A rank without any of these rows must know the shape of an answer all the same.
+        mine = torch.cat(seen) if seen else look(self._blank[: len(order)], order[:1])[:0]
+        if not self.apart and self.ranks.size > 1:
+            counts = self._rank_of[shards].bincount(minlength=self.ranks.size).tolist()
+            padded = mine.new_zeros(max(counts), *mine.shape[1:])
+            padded[: len(mine)] = mine
+            everyone = self.ranks.gather("views", padded)
+            mine = torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
+        answer = torch.empty_like(mine)
+        answer[order] = mine
+        return answer
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was agreed in the last meeting."""
+        return {
+            "quotas": self._quotas,
+            "awaited": self._awaited,
+            "counts": [self.held, self.seen, self.skipped],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what `state_dict` gave."""
+        self._quotas, self._awaited = list(state["quotas"]), list(state["awaited"])
+        self.held, self.seen, self.skipped = state["counts"]
+
+    def _write(
+        self, place: Tensor, shard: Shard, alive: bool, chain: int, watched: bool, most: int
+    ) -> None:
+        """Put down what a shard says and shows; what it has said is said."""
+        sent, shard.unsent = shard.unsent.split(
+            [few := self._awaited[shard.number], len(shard.unsent) - few]
+        )
+        held = len(shard.buffer)
+        shape, kind = [], 0
+        if held:
+            inputs = shard.buffer.pool().inputs
+            shape, kind = list(inputs.shape[1:]), KINDS.index(inputs.dtype)
+        header = Header(
+            alive,
+            chain,
+            held,
+            shard.intake.seen,
+            shard.intake.skipped.total(),
+            len(shard.drawn),
+            shard.predicted,
+            shard.agreeing,
+            len(shard.unsent) + watched * len(shard.arrived),
+            kind,
+        )
+        shard.predicted = shard.agreeing = 0
+        sides = shape + [-1] * (SIDES - len(shape))
+        first = len(header) + SIDES
+        place[:first] = torch.tensor([*header, *sides])
+        shown = place[first : first + COLUMNS * most].view(COLUMNS, most)
+        shown[:, : len(shard.drawn)] = columns_of(shard)
+        place[first + COLUMNS * most :][: sent.numel()] = sent.flatten()
+
+    def _read(self, records: Tensor, most: int) -> Samples:
+        """Make a pool of what the shards said and showed."""
+        first = len(Header._fields) + SIDES
+        told = records[:, :first].tolist()
+        headers = [Header(*numbers[:-SIDES]) for numbers in told]
+        if len({header.chain for header in headers}) > 1:
+            raise RanksDifferError(
+                "Ranks have picked different rows: do they run on different processors or versions?"
+            )
+        self.apart = False
+        self.alive = any(header.alive for header in headers)
+        for name in ("held", "seen", "skipped"):
+            setattr(self, name, sum(getattr(header, name) for header in headers))
+        predicted = sum(header.predicted for header in headers)
+        agreeing = sum(header.agreeing for header in headers)
+        share = agreeing / predicted if predicted else None
+        self.agreement = None if share is None else torch.tensor(share, device=records.device)
+        for numbers, header in zip(told, headers, strict=True):
+            if header.held:
+                shape = [side for side in numbers[-SIDES:] if side >= 0]
+                self._blank = torch.zeros(1, *shape, dtype=KINDS[header.kind]).to(records.device)
+        self._read_beliefs(records[:, first + COLUMNS * most :])
+        self._awaited = [header.unsent for header in headers]
+        self._quotas = share_out(self.size, [header.held for header in headers])
+        counts = [header.shown for header in headers]
+        self._locate(list(range(self.shards)), counts)
+        columns = records[:, first : first + COLUMNS * most].view(-1, COLUMNS, most)
+        return self._show([part[:, :count] for part, count in zip(columns, counts, strict=True)])
+
+    def _show(self, columns: list[Tensor]) -> Samples:
+        """Make a pool of columns, with tickets for inputs."""
+        labels, ids, self._uses, clean, groups = torch.cat(columns, dim=1).unbind()
+        tickets = torch.arange(len(labels), device=labels.device)[:, None]
+        known, grouped = bool((clean >= 0).all()), bool((groups != UNKNOWN).all())
+        return Samples(
+            tickets,
+            labels,
+            ids,
+            self._uses,
+            clean.bool() if known else None,
+            groups if grouped else None,
+        )
+
+    def _read_beliefs(self, sent: Tensor) -> None:
+        """Take up what was believed of arriving rows, for the tracker."""
+        self.beliefs = None
+        if any(self._awaited):
+            rows = zip(sent, self._awaited, strict=True)
+            beliefs = torch.cat([part.view(-1, 3)[:count] for part, count in rows])
+            self.beliefs = (beliefs[:, 0].contiguous().view(torch.double), beliefs[:, 1:])
+
+    def _locate(self, shards: Sequence[int], counts: Sequence[int]) -> None:
+        """Note of every position whose row it is, and which row where that is here."""
+        device = self.ranks.device
+        numbers, repeats = torch.tensor(shards, dtype=torch.long), torch.tensor(counts).long()
+        self._shard_of = numbers.repeat_interleave(repeats).to(device)
+        self._row_of = torch.full_like(self._shard_of, -1)
+        for shard in self.own:
+            self._row_of[self._shard_of == shard.number] = shard.drawn
+
+
+def owners(shards: int, ranks: int) -> Tensor:
+    """Give every rank shards that follow one another, as evenly as can be, the first the most.
+
+    >>> owners(5, 2).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    each = torch.tensor([(shards + ranks - 1 - rank) // ranks for rank in range(ranks)])
+    return torch.arange(ranks).repeat_interleave(each)
+
+
+def share_out(size: int, held: Sequence[int]) -> list[int]:
+    """Say how many rows each shard shows, by how many it holds; one that has none may get some.
+
+    >>> share_out(100, [30, 68])
+    [31, 69]
+    """
+    total = sum(held) + len(held)
+    return [max(1, size * (rows + 1) // total) for rows in held]
+
+
+def columns_of(shard: Shard) -> Tensor:
+    """Return what others may know of the rows that a shard drew, (columns, rows)."""
+    if not len(shard.drawn):
+        return torch.zeros(COLUMNS, 0, dtype=torch.long, device=shard.drawn.device)
+    held, drawn = shard.buffer.pool(), shard.drawn
+    unknown = torch.full_like(drawn, UNKNOWN)
+    optional = (
+        unknown if part is None else part[drawn].long() for part in (held.clean, held.groups)
+    )
+    return torch.stack([held.labels[drawn], held.ids[drawn], held.uses[drawn], *optional])

@@ -1,0 +1,156 @@
+"""One shard of the stream: its buffer, its intake, its chance, on whatever rank it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tamis.buffers import Buffer
+from tamis.buffers.store import Store
+from tamis.checkpoint import State, describe, give, send_all, take
+from tamis.data import NO_SAMPLES, Samples
+from tamis.model_view import ModelView
+from tamis.selectors import Selector
+from tamis.selectors.protocol import draw_rows
+from tamis.sources import Intake
+
+NO_ROWS = torch.empty(0, dtype=torch.long)
+NO_BELIEFS = torch.empty(0, 3, dtype=torch.long)
+APART = 2**32
+"""From the seed of one shard to that of the next: no two runs of small seeds meet."""
+
+
+class Shard:
+    """All that belongs to one part of the stream, and moves with it from rank to rank."""
+
+    def __init__(
+        self,
+        number: int,
+        shards: int,
+        buffer: Buffer,
+        intake: Intake,
+        device: torch.device,
+        seed: int,
+    ) -> None:
+        self.number = number
+        self.shards = shards
+        self.buffer = buffer
+        self.intake = intake
+        self.device = device
+        self.slots = 0
+        self.generator = torch.Generator().manual_seed(seed + APART * (number + 1))
+        # Of torch's own chance, which dropout draws from: where this shard's stands.
+        self.chance = torch.Generator(device).manual_seed(seed + APART * (number + 1)).get_state()
+        self.arrived, self.drawn = NO_SAMPLES, NO_ROWS
+        # Rows of a belief's strength, its class and the label, not yet shown to the tracker.
+        self.unsent = NO_BELIEFS
+        self.predicted = self.agreeing = 0
+        self.selector: Selector | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Say that this can be saved: whether the model can is not known here."""
+        return True
+
+    def take_in(self, item: Any) -> None:
+        """Let the good rows in."""
+        samples = self.intake.admit(item)
+        if not isinstance(item, Samples):  # numbered by the intake, which knows of one shard only
+            samples = replace(samples, ids=samples.ids * self.shards + self.number)
+        if len(samples):
+            self.arrived = samples.to(self.device)
+            self.buffer.append(self.arrived, self.generator)
+
+    def predict(self, view: ModelView, watched: bool) -> None:
+        """Predict the labels of what has come in, before anything is learned from it."""
+        samples, self.arrived = self.arrived, NO_SAMPLES
+        if not len(samples):
+            return
+        sure, choice = view.logits(samples.inputs).softmax(dim=1).max(dim=1)
+        self.predicted += len(samples)
+        self.agreeing += int((choice == samples.labels).sum())
+        if watched:
+            bits = sure.double().view(torch.long)
+            beliefs = torch.stack([bits, choice, samples.labels], dim=1)
+            self.unsent = torch.cat([self.unsent.to(self.device), beliefs])
+
+    def draw(self, count: int) -> None:
+        """Draw the rows to be shown in this slot: all of them, in order, where they are few."""
+        held = len(self.buffer)
+        if held <= count:
+            self.drawn = torch.arange(held, device=self.device)
+        else:
+            self.drawn = draw_rows(held, count, self.generator, self.device)
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        """Return the inputs of these rows of the buffer."""
+        return self.buffer.pool().inputs[rows]
+
+    @contextmanager
+    def own_chance(self) -> Iterator[None]:
+        """Let what draws from torch's own chance draw from this shard's."""
+        cuda = self.device.type == "cuda"
+        before = torch.cuda.get_rng_state(self.device) if cuda else torch.get_rng_state()
+        self._set_chance(self.chance)
+        try:
+            yield
+        finally:
+            self.chance = torch.cuda.get_rng_state(self.device) if cuda else torch.get_rng_state()
+            self._set_chance(before)
+
+    def settings(self) -> dict[str, Any]:
+        """Say what this shard is."""
+        return {
+            "shard": self.number,
+            "shards": self.shards,
+            "buffer": describe(self.buffer),
+            "on_bad": self.intake.on_bad,
+        }
+
+    def state_dict(self) -> State:
+        """Return all that the next slots depend on and that changes."""
+        if give(self.buffer) is None:
+            raise TypeError(
+                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`: it stays unsaved."
+            )
+        return {
+            "slots": self.slots,
+            "buffer": give(self.buffer),
+            "intake": self.intake.state_dict(),
+            "selector": give(self.selector),
+            "generator": self.generator.get_state(),
+            "chance": self.chance,
+            "unsent": self.unsent,
+            "predictions": [self.predicted, self.agreeing],
+        }
+
+    def check(self, state: State) -> None:
+        """Refuse a state that does not fit, by the shapes of its tensors."""
+        if isinstance(self.buffer, Store):
+            self.buffer.check(state["buffer"])
+        unsent = state["unsent"]
+        if unsent.dim() != 2 or unsent.shape[1] != 3 or unsent.dtype != torch.long:
+            raise ValueError("what a tracker has still to see is no strength, class and label")
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state."""
+        self.check(state)
+        self.slots = state["slots"]
+        take("buffer", self.buffer, send_all(state["buffer"], self.device))
+        self.intake.load_state_dict(state["intake"])
+        take("selector", self.selector, state["selector"])
+        self.generator.set_state(state["generator"])
+        self.chance = state["chance"]
+        self.unsent = state["unsent"].to(self.device)
+        self.predicted, self.agreeing = state["predictions"]
+
+    def _set_chance(self, state: Tensor) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state, self.device)
+        else:
+            torch.set_rng_state(state)

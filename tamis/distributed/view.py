@@ -1,0 +1,55 @@
+"""The model as selectors see it, where rows lie on many ranks."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tamis.distributed.pool import SharedPool
+from tamis.model_view import ModelView
+from tamis.model_view.view import Measure, at_least_float
+
+
+class SharedModel(ModelView):
+    """Answers for the rows of a shared pool, given their tickets; every rank must ask alike.
+
+    What is asked of the last layer alone, at features that all know, is worked out by each rank.
+    """
+
+    def __init__(self, view: ModelView, pool: SharedPool) -> None:
+        super().__init__(view.model, view.memory, view.criterion, view.chunk, view.precision)
+        self.pool = pool
+
+    def newest(self) -> ModelView:
+        """Look through the weights as they are now."""
+        return SharedModel(super().newest(), self.pool)
+
+    def feature_view(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and their gradients; features alone cross, where one state says it all."""
+        if len(self.memory.states(self.model)) > 1:
+            return super().feature_view(inputs, labels)
+        features = at_least_float(self.features(inputs))
+        return features, self.slopes_at(features, labels)
+
+    def beliefs_view(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and beliefs; features alone cross, where one state says it all."""
+        if len(self.memory.states(self.model)) > 1:
+            return super().beliefs_view(inputs)
+        features = at_least_float(self.features(inputs))
+        return features, self.beliefs_at(features)
+
+    def _mean(
+        self,
+        measure: Measure,
+        inputs: Tensor,
+        labels: Tensor | None = None,
+        asked: str | None = None,
+    ) -> Tensor:
+        if inputs.is_floating_point():  # features, and no tickets
+            return super()._mean(measure, inputs, labels)
+
+        def look(inputs: Tensor, where: Tensor) -> Tensor:
+            return super(SharedModel, self)._mean(
+                measure, inputs, None if labels is None else labels[where]
+            )
+
+        return self.pool.ask(inputs[:, 0], look)

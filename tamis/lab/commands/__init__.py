@@ -1,0 +1,1 @@
+"""The commands `tamis lab ...`: each file has HELP, EXAMPLES, add_arguments and run."""

@@ -1,0 +1,1 @@
+"""Pages and plots of the experiments, made from their results."""

@@ -1,0 +1,36 @@
+"""Weights & Biases: a run where its own settings say (WANDB_PROJECT, WANDB_MODE and others)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tamis.monitoring.monitor import Line
+from tamis.monitoring.numbers import NoTrackerError, numbers_of
+
+
+class ToWandB:
+    """Begins a run named after the folder, and ends it."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        try:
+            wandb = import_module("wandb")
+        except ImportError:
+            raise NoTrackerError(
+                "Weights & Biases is missing: pip install 'tamis[wandb]'."
+            ) from None
+        self._run = wandb.init(
+            name=folder.resolve().name,
+            dir=str(folder),
+            config={name: str(value) for name, value in settings.items()},
+        )
+
+    def update(self, line: Line) -> None:
+        """Send the numbers of a slot."""
+        self._run.log(numbers_of(line), step=line.slot.number)
+
+    def close(self) -> None:
+        """End the run."""
+        self._run.finish()

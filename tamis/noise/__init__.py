@@ -1,0 +1,19 @@
+"""What is known about the labels: the tracker, the drift alarm, estimators of the clean ratio."""
+
+from tamis.noise.alarm import Alarm, Change
+from tamis.noise.cross_validation import CrossValidation
+from tamis.noise.proportion import Proportion
+from tamis.noise.tracker import Estimate, Observed, Tracker
+
+CLEAN_RATIOS = (Proportion, CrossValidation)
+
+__all__ = [
+    "CLEAN_RATIOS",
+    "Alarm",
+    "Change",
+    "CrossValidation",
+    "Estimate",
+    "Observed",
+    "Proportion",
+    "Tracker",
+]

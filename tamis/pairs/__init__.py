@@ -1,9 +1,0 @@
-"""Methods that train two models on one stream: one file, one method, one paper."""
-
-from tamis.pairs.co_teaching import CoTeaching
-from tamis.pairs.decoupling import Decoupling
-from tamis.pairs.jocor import JoCoR
-
-PAIRS = (Decoupling, CoTeaching, JoCoR)
-
-__all__ = ["PAIRS", "CoTeaching", "Decoupling", "JoCoR"]

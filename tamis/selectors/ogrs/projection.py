@@ -1,0 +1,82 @@
+"""Eq. 7 of the OGRS paper as a search: the sample of lowest cost, found without a K x N matrix."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK = 4096
+"""Rows scored at a time: scores of 128 chains then fit the cache of a core."""
+
+
+def nearest(goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor) -> Tensor:
+    """For every goal the row of lowest |point|^2 - 2 goal.point + tax * excess.
+
+    `norms` are the squared lengths of the points, `tax` is one number a goal, `excess` one a row.
+    That is eq. 7 with the square completed, times 2 alpha: a nearest neighbour at a price. Rows
+    that are not finite are never the answer.
+    """
+    if points.device.type == "cuda":
+        from tamis.selectors.ogrs.kernels import can_scan, nearest_on_gpu
+
+        if can_scan(points):
+            return nearest_on_gpu(goals, points, norms, tax, excess)
+    return nearest_in_chunks(goals, points, norms, tax, excess)
+
+
+def nearest_in_chunks(
+    goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor
+) -> Tensor:
+    """Do it in torch, a chunk of rows at a time: memory is K x 4096 and not K x N."""
+    goals = goals.to(points.dtype)
+    lowest = norms.new_full((len(goals),), torch.inf)
+    best = torch.zeros(len(goals), dtype=torch.long, device=points.device)
+    finite = bool(norms.isfinite().all())
+    free = not bool(tax.any())
+    for first in range(0, len(points), CHUNK):
+        rows = slice(first, first + CHUNK)
+        # Rows go first: a matrix of few columns against contiguous rows is what BLAS likes best.
+        scores = torch.addmm(norms[rows, None], points[rows], goals.T, alpha=-2)
+        if not free:
+            scores.addr_(excess[rows], tax)
+        if not finite:
+            scores.nan_to_num_(torch.inf, torch.inf)
+        low, where = scores.min(dim=0)
+        best = torch.where(low < lowest, where + first, best)
+        lowest = torch.minimum(low, lowest)
+    return best
+
+
+def walk_among(
+    costs: Tensor, excess: Tensor, gamma: Tensor, starts: Tensor, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Walk a chain from each start where the cost of every move is known, (from, to).
+
+    Every chain has a price of its own, raised by gamma times the excess where it stands, and goes
+    where cost + price * excess is lowest. Returned are the rows of every step, (steps + 1, chains),
+    and the highest price that any chain came to.
+    """
+    if costs.device.type == "cuda":
+        from tamis.selectors.ogrs.kernels import walk_on_gpu
+
+        return walk_on_gpu(costs, excess, gamma, starts, steps)
+    return walk_in_steps(costs, excess, gamma, starts, steps)
+
+
+def walk_in_steps(
+    costs: Tensor, excess: Tensor, gamma: Tensor, starts: Tensor, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Do it in torch, all chains at once, a step at a time."""
+    path, price = [starts], costs.new_zeros(len(starts))
+    highest = costs.new_zeros(())
+    if gamma * excess.max() <= 0:  # no price will ever rise
+        moves = costs.argmin(dim=1)
+        for _ in range(steps):
+            path.append(moves[path[-1]])
+        return torch.stack(path), highest
+    for _ in range(steps):
+        at = path[-1]
+        price = (price + gamma * excess[at]).clamp_min(0)
+        highest = torch.maximum(highest, price.max())
+        path.append((costs[at] + price[:, None] * excess).argmin(dim=1))
+    return torch.stack(path), highest

@@ -1,0 +1,6 @@
+"""Training on a stream: the trainer, its optimiser step, augmentation, methods of two models."""
+
+from tamis.training.augment import Augment
+from tamis.training.trainer import DivergedError, Trainer
+
+__all__ = ["Augment", "DivergedError", "Trainer"]

@@ -1,0 +1,70 @@
+"""Runs side by side: one page, their curves on top of each other, and where settings differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from tamis.checkpoint import write_atomically
+from tamis.web.run_data import Run, Tile
+from tamis.web.run_page import Row, asset, draw, environment
+from tamis.web.run_plots import plots_of
+
+
+def write_compare_page(runs: Mapping[str, Run], page: Path) -> Path:
+    """Write the page, and return where it is."""
+    write_atomically(page, render_compare(runs).encode())
+    return page
+
+
+def render_compare(runs: Mapping[str, Run]) -> str:
+    """Return the page as text."""
+    return (
+        environment()
+        .get_template("compare.html")
+        .render(
+            css=Markup(asset("page.css")),  # noqa: S704
+            runs=runs,
+            numbers=numbers(runs),
+            plots=[draw(plot) for plot in plots_of(runs)],
+            differences=differences(runs),
+        )
+    )
+
+
+def name_apart(folders: Sequence[Path]) -> dict[str, Run]:
+    """Open runs, each under a name of its own: that of its folder, or more of its path."""
+    runs: dict[str, Run] = {}
+    for folder in folders:
+        run = Run(folder)
+        name = run.name
+        if name in runs:
+            name = f"{folder.resolve().parent.name}/{name}"
+        while name in runs:
+            name += " again"
+        runs[name] = run
+    return runs
+
+
+def numbers(runs: Mapping[str, Run]) -> list[Row]:
+    """Put the numbers of all runs into rows; one that a run lacks is left empty."""
+    found = [{called(tile): tile.value for tile in run.tiles()} for run in runs.values()]
+    names = list(dict.fromkeys(name for tiles in found for name in tiles))
+    return [Row("state", [run.state for run in runs.values()])] + [
+        Row(name, [tiles.get(name, "") for tiles in found]) for name in names
+    ]
+
+
+def called(tile: Tile) -> str:
+    """Name a number; there are two accuracies."""
+    return f"{tile.name}, {tile.note}" if tile.name == "accuracy" else tile.name
+
+
+def differences(runs: Mapping[str, Run]) -> list[Row]:
+    """Name the settings and versions that are not the same in all runs."""
+    found = [{**run.about.versions, **run.about.settings} for run in runs.values()]
+    names = list(dict.fromkeys(name for settings in found for name in settings))
+    rows = [Row(name, [str(settings.get(name, "")) for settings in found]) for name in names]
+    return [row for row in rows if len(set(row.cells)) > 1]

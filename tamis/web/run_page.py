@@ -1,0 +1,237 @@
+"""One page about a run, in one file that needs no network and runs no script."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+from tamis.checkpoint import write_atomically
+from tamis.runs import FILES, Point
+from tamis.runs.spreadsheet import disarm
+from tamis.web.run_data import Run
+from tamis.web.run_plots import Plot, plots_of
+from tamis.web.themed import to_inline_svg
+
+SHOWN = 48
+"""Suspects on the page."""
+TIMES = 4
+"""Slots at which the confusion of labels is shown."""
+MOST_CLASSES = 12
+"""Classes in a table of confusion; of more, those that are mixed up most."""
+HOTTEST = 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A plot as a template needs it. `href` leads to its numbers."""
+
+    name: str
+    title: str
+    says: str
+    svg: Markup
+    href: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A share in a table of confusion, in percent, and how much it stands out."""
+
+    text: str
+    heat: int
+    own: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, with its name."""
+
+    name: str
+    cells: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """The confusion of labels at a slot."""
+
+    slot: int
+    names: Sequence[str]
+    rows: Sequence[Row]
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Templates, all of which escape what they are given."""
+    return Environment(
+        loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+@lru_cache(maxsize=4)
+def asset(name: str) -> str:
+    """Read a file that stands beside the templates."""
+    loader = environment().loader
+    if loader is None:
+        raise FileNotFoundError(name)
+    return loader.get_source(environment(), name)[0]
+
+
+def write_run_page(run: Run, page: Path | None = None, shown: int = SHOWN) -> Path:
+    """Write the page, and return where it is."""
+    page = page or run.folder / FILES.report
+    write_atomically(page, render_run(run, shown).encode())
+    return page
+
+
+def render_run(run: Run, shown: int = SHOWN) -> str:
+    """Return the page as text."""
+    return (
+        environment()
+        .get_template("run.html")
+        .render(
+            css=Markup(asset("page.css")),  # noqa: S704
+            cards=run.shelf.read(run.shelf.spines[:shown]),
+            decided=lambda name: tell_decision(run, name),
+            suspects_href=as_data(suspects_csv(run)),
+            **curves_of(run),
+        )
+    )
+
+
+def curves_of(run: Run, link: str | None = None) -> dict[str, Any]:
+    """Return what the part of the page with plots and confusion needs; `link` leads to numbers."""
+    return draw_all(snapshot(run), link)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is known of a run at a moment, to be drawn later while the run is read on."""
+
+    run: Run
+    plots: Sequence[Plot]
+    heats: Sequence[Heat]
+    cut: int | None
+    confusion: str
+
+
+def snapshot(run: Run) -> Snapshot:
+    """Take down what is known of a run now."""
+    heats, cut = heats_of(run)
+    return Snapshot(run, plots_of({run.name: run}), heats, cut, confusion_csv(run))
+
+
+def draw_all(seen: Snapshot, link: str | None = None) -> dict[str, Any]:
+    """Draw what was taken down."""
+    return {
+        "run": seen.run,
+        "plots": [draw(plot, link) for plot in seen.plots],
+        "heats": seen.heats,
+        "cut": seen.cut,
+        "confusion_href": f"{link}confusion.csv" if link else as_data(seen.confusion),
+    }
+
+
+def draw(plot: Plot, link: str | None = None) -> Drawn:
+    """Draw a plot. What is in the SVG is numbers and words of ours, and escaped names."""
+    href = f"{link}{plot.name}.csv" if link else as_data(plot.to_csv())
+    svg = Markup(to_inline_svg(plot))  # noqa: S704
+    return Drawn(plot.name, plot.title, plot.says, svg, href)
+
+
+def as_data(content: str) -> str:
+    """Put content into an address, so that it can be saved from a page without a network."""
+    return "data:text/csv;charset=utf-8;base64," + base64.b64encode(content.encode()).decode()
+
+
+def tell_decision(run: Run, name: str) -> str:
+    """Say what was decided about a suspect."""
+    found = run.decisions.of(name)
+    if found is None:
+        return ""
+    return f"relabelled {found.label}" if found.decision == "relabel" else found.decision
+
+
+def heats_of(run: Run) -> tuple[list[Heat], int | None]:
+    """Return the confusion at several slots, and how many classes are left if some are not."""
+    points = [point for point in run.told.points if point.confusion]
+    if not points:
+        return [], None
+    classes = names_of(run, len(points[-1].confusion or ()))
+    shown = most_mixed(points[-1], len(classes))
+    picked = [points[round(at * (len(points) - 1) / max(1, TIMES - 1))] for at in range(TIMES)]
+    heats = [heat_of(point, classes, shown) for point in {p.slot: p for p in picked}.values()]
+    return heats, len(shown) if len(shown) < len(classes) else None
+
+
+def names_of(run: Run, count: int) -> list[str]:
+    """Name so many classes."""
+    known = run.classes
+    return known if len(known) == count else [str(label) for label in range(count)]
+
+
+def most_mixed(point: Point, classes: int) -> list[int]:
+    """Choose the classes that are mixed up most, in their order."""
+    rows = point.confusion or ()
+    wrong = [
+        sum(rows[label]) - rows[label][label] + sum(row[label] for row in rows) - rows[label][label]
+        for label in range(classes)
+    ]
+    return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:MOST_CLASSES])
+
+
+def heat_of(point: Point, classes: Sequence[str], shown: Sequence[int]) -> Heat:
+    """Turn shares into cells."""
+    table = point.confusion or ()
+    rows = []
+    for row in shown:
+        shares = [table[row][column] for column in shown]
+        cells = [
+            Cell(f"{100 * share:.0f}", min(HOTTEST, round(share * 2 * HOTTEST)), row == column)
+            for column, share in zip(shown, shares, strict=True)
+        ]
+        rows.append(Row(classes[row], cells))
+    return Heat(point.slot, [classes[label] for label in shown], rows)
+
+
+def confusion_csv(run: Run) -> str:
+    """Write every confusion that was noted as CSV: slot, class, given label, share."""
+    rows = [
+        (point.slot, row, column, share)
+        for point in run.told.points
+        for row, shares in enumerate(point.confusion or ())
+        for column, share in enumerate(shares)
+    ]
+    names = names_of(run, 1 + max((row for _, row, _, _ in rows), default=-1))
+    return to_csv(
+        ("slot", "class", "given", "share"),
+        [(slot, names[row], names[column], share) for slot, row, column, share in rows],
+    )
+
+
+def suspects_csv(run: Run) -> str:
+    """Write all suspects with what was decided as CSV."""
+    decided: Mapping[str, Any] = run.decisions.in_force()
+    rows = []
+    for spine in run.shelf.spines:
+        found = decided.get(spine.id)
+        word, label = (found.decision, found.label or "") if found else ("", "")
+        rows.append((spine.id, spine.given, spine.suggested, f"{spine.score:.6f}", word, label))
+    return to_csv(("id", "given", "suggested", "score", "decision", "label"), rows)
+
+
+def to_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write rows as CSV, none of them a formula."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([disarm(cell) if isinstance(cell, str) else cell for cell in row])
+    return out.getvalue()

@@ -1,0 +1,153 @@
+"""The page of a run, served while the run goes on: by the standard library, to this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tamis.web.access import HEADERS, Guard
+from tamis.web.review_api import Bad, Desk
+from tamis.web.run_page import asset
+
+MOST_BYTES = 2**16
+"""Of what is sent to us."""
+PATIENCE = 30.0
+"""Seconds that a connection may be silent."""
+TEXT, PAGE, CSV = "text/plain", "text/html", "text/csv"
+ASSETS = {"/page.css": "text/css", "/review.css": "text/css", "/review.js": "text/javascript"}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one run. `port` 0 takes any that is free."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, desk: Desk, host: str, port: int, token: str | None) -> None:
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host.strip("[]"), port), Handler)
+        self.desk = desk
+        self.guard = Guard(host, self.server_port, token)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tell of errors, but not that somebody has closed a tab."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    @property
+    def url(self) -> str:
+        """Return the address to open, with the token if there is one."""
+        host = self.guard.host
+        name = f"[{host.strip('[]')}]" if ":" in host else host
+        token = f"?token={self.guard.token}" if self.guard.token else ""
+        return f"http://{name}:{self.server_port}/{token}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request after another, each looked at by the guard first."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "tamis", ""
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        """Answer with a part of the page."""
+        address = urlsplit(self.path)
+        asked = dict(parse_qsl(address.query))
+        if not self._may_enter(address.path, asked):
+            return
+        desk = self.server.desk
+        if address.path in ASSETS:
+            self._send(asset(address.path[1:]), ASSETS[address.path])
+        elif address.path == "/":
+            self._answer(desk.page, PAGE)
+        elif address.path in ("/tiles", "/curves"):
+            self._answer(desk.tiles if address.path == "/tiles" else desk.curves, PAGE)
+        elif address.path == "/suspects.csv":
+            self._answer(desk.table, CSV)
+        elif address.path.startswith("/numbers/") and address.path.endswith(".csv"):
+            name = address.path.removeprefix("/numbers/").removesuffix(".csv")
+            content = desk.numbers(name)
+            self._refuse(HTTPStatus.NOT_FOUND) if content is None else self._send(content, CSV)
+        elif address.path == "/state":
+            self._answer_json(desk.state)
+        elif address.path == "/suspects":
+            self._answer_json(lambda: desk.suspects(asked))
+        elif address.path == "/near":
+            self._answer_json(lambda: desk.near(asked.get("id", "")))
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND)
+
+    def do_POST(self) -> None:
+        """Take a decision."""
+        address = urlsplit(self.path)
+        body = self._read()
+        if body is None or not self._may_enter(address.path, {}):
+            return
+        if not self.server.guard.may_write(dict(self.headers.items())):
+            self._refuse(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
+        elif address.path != "/decisions":
+            self._refuse(HTTPStatus.NOT_FOUND)
+        else:
+            self._answer_json(lambda: self.server.desk.decide(body))
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing: what is asked for may hold ids, and the token."""
+
+    def _may_enter(self, path: str, asked: dict[str, str]) -> bool:
+        guard, token = self.server.guard, asked.get("token")
+        if not guard.answers_to(self.headers.get("Host")):
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this server.")
+            return False
+        if not guard.knows(self.headers.get("Cookie"), token if path == "/" else None):
+            self._refuse(HTTPStatus.FORBIDDEN, "Open the address with the token.")
+            return False
+        if guard.token and token and path == "/":  # out of the address, into a cookie
+            self._send("", TEXT, HTTPStatus.SEE_OTHER, ("Location", "/"))
+            return False
+        return True
+
+    def _read(self) -> bytes | None:
+        """Read what was sent, unless it is too long or nobody says how long it is."""
+        length = self.headers.get("Content-Length") or ""
+        if not length.isascii() or not length.isdecimal() or int(length) > MOST_BYTES:
+            self.close_connection = True
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return None
+        return self.rfile.read(int(length))
+
+    def _answer(self, make: Callable[[], str], kind: str) -> None:
+        self._send(make(), kind)
+
+    def _answer_json(self, make: Callable[[], object]) -> None:
+        try:
+            self._send(json.dumps(make(), allow_nan=False), "application/json")
+        except Bad as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        except OSError as error:  # as of a disk that is full
+            self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
+
+    def _refuse(self, status: HTTPStatus, why: str = "") -> None:
+        content = json.dumps({"error": why or status.phrase})
+        self._send(content, "application/json", status)
+
+    def _send(
+        self, content: str, kind: str, status: HTTPStatus = HTTPStatus.OK, *more: tuple[str, str]
+    ) -> None:
+        body = content.encode()
+        self.send_response(status)
+        headers = HEADERS | {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": len(body)}
+        for name, value in [*headers.items(), *more]:
+            self.send_header(name, str(value))
+        if status == HTTPStatus.SEE_OTHER:
+            self.send_header("Set-Cookie", self.server.guard.set_cookie())
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,458 @@
+"""A saved model comes back equal, a saved run goes on as if it had not stopped."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from tamis import Alarm, Intake, Monitor, Naive, Plausible, Samples, Sliding, Slot, Tracker, Trainer
+from tamis.buffers import BUFFERS, PuriDivER
+from tamis.checkpoint import (
+    Checkpoints,
+    DamagedCheckpointWarning,
+    MismatchError,
+    NotSavedError,
+    RefusedError,
+    load_model,
+    save_model,
+    write_atomically,
+)
+from tamis.checkpoint.packing import pack, unpack
+from tamis.losses import Backward, Forward, NoiseAdaptation, even_confusion
+from tamis.models import logistic, mlp, resnet18, start
+from tamis.models.hedge import HedgeLoss, HedgeMLP
+from tamis.optim import ADMM, CAdam
+from tamis.selectors import O2U, SELECTORS
+from tamis.selectors.o2u import cyclical
+from tamis.training.augment import Mixup
+from tamis.training.pairs import PAIRS
+from tests.faults.alike import alike, tell
+
+
+def test_a_model_comes_back(tmp_path: Path) -> None:
+    saved, loaded = resnet18((3, 8, 8), 4).eval(), resnet18((3, 8, 8), 4).eval()
+    save_model(saved, tmp_path / "model.safetensors", {"classes": ["a", "b"], "slots": 7})
+    about = load_model(loaded, tmp_path / "model.safetensors")
+    assert about == {"classes": ["a", "b"], "slots": 7}
+    images = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(saved(images), loaded(images))
+
+
+def test_damage_gets_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(ValueError, match="model"):
+        load_model(mlp((2,), 2), path)
+    save_model(mlp((2,), 2), path, {})
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match="no model file"):
+        load_model(mlp((2,), 2), path)
+
+
+def test_an_atomic_write_replaces_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.bin"
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def small(seed: int = 0) -> nn.Module:
+    return start(
+        lambda *_: nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), (2,), 3, seed
+    )
+
+
+def make_trainer(selector: Any = None, **settings: Any) -> Trainer:
+    model = settings.pop("model", None) or small()
+    optimizer = settings.pop("optimizer", lambda weights: torch.optim.SGD(weights, 0.1, 0.9))
+    buffer = settings.pop("buffer", Sliding(60))
+    extra = list(settings["criterion"].parameters()) if "layer" in settings else []
+    settings.pop("layer", None)
+    trainer = Trainer(
+        model, optimizer([*model.parameters(), *extra]), selector or Naive(), buffer, 8, **settings
+    )
+    if isinstance(buffer, PuriDivER):
+        buffer.view = trainer.averaged
+    return trainer
+
+
+def stream_of(blobs: Samples) -> Iterator[Samples]:
+    for start_row in range(0, len(blobs), 5):
+        yield blobs[slice(start_row, start_row + 5)]
+
+
+Make = Callable[[], Trainer]
+
+
+def goes_on_as_if_unbroken(make: Make, stream: list[Any], folder: Path, others: Any = None) -> None:
+    """Stop half way, build all anew, go on: slots and whatever is remembered must be the same."""
+    half = len(stream) // 2
+    parts = others or (lambda trainer: {})
+
+    def play(trainer: Trainer, more: dict[str, Any], items: list[Any]) -> list[Slot]:
+        slots = []
+        for item in items:
+            slots.append(trainer.step(item))
+            for part in more.values():
+                part.step() if hasattr(part, "step") else part.update(slots[-1])
+        return slots
+
+    trainer = make()
+    more = parts(trainer)
+    play(trainer, more, stream[:half])
+    Checkpoints(folder).save(trainer, {"half": half}, more)
+    before = tell(play(trainer, more, stream[half:])), trainer.state_dict()
+    torch.manual_seed(99)  # what a new process would find
+    again = make()
+    more = parts(again)
+    restored = Checkpoints(folder).load(again, more)
+    assert (restored.slot, restored.offset) == (half, {"half": half})
+    after = tell(play(again, more, stream[half:])), again.state_dict()
+    assert alike(before, after)
+
+
+@pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("window", [None, 3])
+def test_every_selector_goes_on(kind, window: int | None, blobs: Samples, tmp_path: Path) -> None:
+    def make() -> Trainer:
+        return make_trainer(kind(), window=window, warm_up=3)
+
+    goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
+
+
+@pytest.mark.parametrize("kind", BUFFERS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("refresh", [None, 32])
+def test_every_buffer_goes_on(kind, refresh: int | None, blobs: Samples, tmp_path: Path) -> None:
+    def make() -> Trainer:
+        return make_trainer(Plausible(), buffer=kind(40), refresh=refresh, window=None)
+
+    goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
+
+
+@pytest.mark.parametrize("kind", PAIRS, ids=lambda kind: kind.__name__)
+def test_every_pair_goes_on(kind, blobs: Samples, tmp_path: Path) -> None:
+    def make() -> Trainer:
+        models = (small(0), small(1))
+        optimizers = tuple(torch.optim.Adam(model.parameters()) for model in models)
+        return kind(models, optimizers, Sliding(60), 8)
+
+    goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
+
+
+def normed() -> nn.Module:
+    def build(*_: Any) -> nn.Module:
+        return nn.Sequential(
+            nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3)
+        )
+
+    return start(build, (2,), 3, 0)
+
+
+def hedged(criterion: Any) -> Trainer:
+    model = start(lambda *_: HedgeMLP(2, 3, hidden=3, width=6), (2,), 3, 0)
+    return make_trainer(model=model, criterion=HedgeLoss(model, criterion))
+
+
+def adapted() -> Trainer:
+    layer = NoiseAdaptation(even_confusion(3, 0.8))
+    return make_trainer(criterion=layer, layer=True)
+
+
+PARTS: dict[str, Make] = {
+    "adam": lambda: make_trainer(optimizer=torch.optim.Adam),
+    "amsgrad": lambda: make_trainer(optimizer=lambda w: torch.optim.AdamW(w, amsgrad=True)),
+    "rmsprop": lambda: make_trainer(optimizer=lambda w: torch.optim.RMSprop(w, momentum=0.5)),
+    "adagrad": lambda: make_trainer(optimizer=torch.optim.Adagrad),
+    "adafactor": lambda: make_trainer(optimizer=torch.optim.Adafactor),
+    "cadam": lambda: make_trainer(optimizer=lambda w: CAdam(w, amsgrad=True)),
+    "admm": lambda: make_trainer(model=start(logistic, (2,), 3, 0), optimizer=ADMM),
+    "batch norm and dropout": lambda: make_trainer(model=normed(), window=2),
+    "hedge": lambda: hedged(Forward()),
+    "forward": lambda: make_trainer(criterion=Forward()),
+    "backward": lambda: make_trainer(criterion=Backward()),
+    "adaptation": adapted,
+    "mixup": lambda: make_trainer(augment=Mixup()),
+    "tracker": lambda: make_trainer(tracker=Tracker(3)),
+    "alarm": lambda: make_trainer(tracker=Alarm(3, half_life=30)),
+    "pool": lambda: make_trainer(Plausible(), pool_size=20, window=None),
+    "no average": lambda: make_trainer(ema=None),
+    "bfloat16": lambda: make_trainer(precision=torch.bfloat16, refresh=8),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_whatever_remembers_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
+    goes_on_as_if_unbroken(PARTS[name], list(stream_of(blobs)), tmp_path)
+
+
+SCHEDULERS = {
+    "steps": lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [10, 35, 40]),
+    "one cycle": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, 60),
+    "sequence": lambda optimizer: torch.optim.lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=20),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40),
+        ],
+        [20],
+    ),
+    "cyclical": lambda optimizer: cyclical(optimizer, 7, 0.2, 0.01),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_scheduler_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
+    goes_on_as_if_unbroken(
+        lambda: make_trainer(O2U(cycle=7)),
+        list(stream_of(blobs)),
+        tmp_path,
+        lambda trainer: {"scheduler": SCHEDULERS[name](trainer.optimizer)},
+    )
+
+
+def test_a_plateau_whose_best_is_infinite_is_json(tmp_path: Path) -> None:
+    trainer = make_trainer()
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(trainer.optimizer)
+    Checkpoints(str(tmp_path)).save(trainer, others={"plateau": plateau})
+    plateau.best = 0.0
+    Checkpoints(tmp_path).load(trainer, {"plateau": plateau})
+    assert plateau.best == torch.inf
+
+
+def test_odd_streams_go_on(blobs: Samples, tmp_path: Path) -> None:
+    """Bad rows are counted on, slots that bring nothing count, classes need not be known."""
+    bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0]]), torch.tensor([0, 9]))
+    pairs = [(part.inputs, part.labels) for part in stream_of(blobs)]
+    stream = [None, bad, *pairs[:20], None, bad, *pairs[20:40], bad]
+    goes_on_as_if_unbroken(
+        lambda: make_trainer(intake=Intake(on_bad="skip")), stream, tmp_path / "skip"
+    )
+    goes_on_as_if_unbroken(make_trainer, [None] * 6, tmp_path / "empty")
+
+
+def test_a_monitor_goes_on(blobs: Samples, tmp_path: Path) -> None:
+    monitors: list[Monitor] = []
+
+    def others(trainer: Trainer) -> dict[str, Any]:
+        monitors.append(Monitor(patience=20))
+        return {"monitor": monitors[-1]}
+
+    one = replace(blobs, labels=torch.where(torch.arange(300) < 200, blobs.labels, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        goes_on_as_if_unbroken(make_trainer, list(stream_of(one)), tmp_path, others)
+    unbroken, broken = monitors
+    assert (broken.slots, broken.purity, broken.warnings) == (
+        unbroken.slots,
+        unbroken.purity,
+        unbroken.warnings,
+    )
+
+
+def test_a_run_is_rolled_back_in_place(blobs: Samples, tmp_path: Path) -> None:
+    """After a divergence, say: the same trainer goes on from its last good checkpoint."""
+    trainer, stream = make_trainer(Plausible(), window=None), list(stream_of(blobs))
+    list(trainer.run(stream[:20]))
+    Checkpoints(tmp_path).save(trainer)
+    before = tell(trainer.run(stream[20:]))
+    Checkpoints(tmp_path).load(trainer)
+    assert trainer.slots == 20
+    assert alike(before, tell(trainer.run(stream[20:])))
+
+
+STATES: list[Any] = [
+    None, True, 3, -2.5, torch.inf, -torch.inf, "text", [1, [2.0, None]], (1, ("a",)),
+    {"a": 1, "b": {"c": (2,)}}, {1: "x", "2": {}}, {"$tensor": "not one"}, Counter({3: 4, 1: 2}),
+    {}, [], 2**70,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES, ids=repr)
+def test_what_is_packed_is_unpacked_alike(state: Any) -> None:
+    packed = json.loads(json.dumps(pack({"it": state}, {}), allow_nan=False))
+    again = unpack(packed, {}, torch.device("cpu"))["it"]
+    assert again == state
+    assert type(again) is type(state)
+    if isinstance(state, dict):
+        assert list(again) == list(state)
+
+
+def test_what_takes_pickle_is_refused() -> None:
+    for odd in (object(), {1, 2}, b"bytes", lambda: None):
+        with pytest.raises(TypeError, match="takes pickle"):
+            pack({"it": odd}, {})
+
+
+class TestFolder:
+    """Generations: two are kept, each whole."""
+
+    def test_tensors_are_a_plain_safetensors_file(self, blobs: Samples, tmp_path: Path) -> None:
+        trainer = make_trainer(Plausible(), window=None)
+        trainer.step(blobs)
+        Checkpoints(tmp_path).save(trainer)
+        found = load_file(tmp_path / "00000001" / "tensors.safetensors")
+        assert torch.equal(found["/run/model/0.weight"], trainer.model[0].weight)
+        assert torch.equal(found["/run/buffer/rows/ids"], trainer.buffer.pool().ids)
+
+    def test_two_generations_are_kept(self, tmp_path: Path) -> None:
+        trainer, checkpoints = make_trainer(), Checkpoints(tmp_path / "new" / "folder")
+        for number in range(1, 6):
+            trainer.step()
+            assert checkpoints.save(trainer) == number
+            names = sorted(path.name for path in checkpoints.folder.iterdir())
+            assert names == [f"{n:08d}" for n in range(max(1, number - 1), number + 1)]
+
+    def test_what_a_crash_left_is_removed(self, tmp_path: Path) -> None:
+        (tmp_path / "00000007.part").mkdir()
+        (tmp_path / "00000007.part" / "state.json").write_text("{")
+        (tmp_path / "mine.part").mkdir()
+        Checkpoints(tmp_path).save(make_trainer())
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "mine.part"]
+
+    def test_a_damaged_one_is_told_and_does_not_count_as_kept(self, tmp_path: Path) -> None:
+        trainer, checkpoints = make_trainer(), Checkpoints(tmp_path)
+        for _ in range(2):
+            trainer.step()
+            checkpoints.save(trainer, offset=trainer.slots)
+        (tmp_path / "00000002" / "state.json").write_text("{}")
+        checkpoints = Checkpoints(tmp_path)
+        with pytest.warns(
+            DamagedCheckpointWarning, match=r"Checkpoint 2 .* state.json has 2 bytes"
+        ):
+            assert checkpoints.load(trainer).offset == 1
+        assert list(checkpoints.damaged) == [2]
+        checkpoints.save(trainer)
+        assert checkpoints.generations() == [1, 3]
+
+    def test_none_left_is_one_sentence(self, tmp_path: Path) -> None:
+        with pytest.raises(RefusedError, match="holds no checkpoint"):
+            Checkpoints(tmp_path / "nowhere").load(make_trainer())
+        Checkpoints(tmp_path).save(make_trainer())
+        (tmp_path / "00000001" / "manifest.json").unlink()
+        with (
+            pytest.warns(DamagedCheckpointWarning),
+            pytest.raises(RefusedError, match=r"No checkpoint .* manifest.json cannot be opened"),
+        ):
+            Checkpoints(tmp_path).load(make_trainer())
+
+    def test_everything_is_synced_before_it_is_named(self, tmp_path: Path, monkeypatch) -> None:
+        done: list[str] = []
+        sync, rename = os.fsync, Path.rename
+
+        def fsync(handle: int) -> None:
+            done.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
+            sync(handle)
+
+        def named(path: Path, target: Path) -> Path:
+            done.append(f"rename {path.name}")
+            return rename(path, target)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "rename", named)
+        Checkpoints(tmp_path).save(make_trainer())
+        files = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
+        assert done == [
+            *(f"sync {name}" for name in files),
+            "sync 00000001.part",
+            "rename 00000001.part",
+            f"sync {tmp_path.name}",
+        ]
+
+    def test_a_disk_that_fails_costs_a_warning_and_no_generation(
+        self, tmp_path: Path, monkeypatch
+    ) -> None:
+        trainer, checkpoints = make_trainer(), Checkpoints(tmp_path)
+        checkpoints.save(trainer)
+
+        def full(handle: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(NotSavedError, match="No space left"):
+            checkpoints.save(trainer)
+        monkeypatch.undo()
+        assert checkpoints.failed == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["00000001"]
+        assert checkpoints.load(trainer).generation == 1
+
+
+class TestMismatch:
+    """Whatever would change the numbers is refused by name."""
+
+    @pytest.mark.parametrize(
+        ("settings", "text"),
+        [
+            ({"k": 9}, "k was 8 and is 9"),
+            ({"seed": 1}, "seed was 0 and is 1"),
+            ({"warm_up": 2}, "warm_up was 0 and is 2"),
+            ({"selector": Plausible()}, r"selector was 'Naive\(\)' and is 'Plausible"),
+            ({"selector": Plausible(), "from": Plausible(voters=9)}, "voters=9.*voters=2048"),
+            ({"buffer": Sliding(61)}, r"buffer was 'Sliding\(capacity=60\)'"),
+            ({"optimizer": lambda w: torch.optim.SGD(w, 0.2, 0.9)}, "optimizer was .*'lr': 0.1"),
+            ({"model": nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))}, "Tanh"),
+            ({"tracker": Tracker(3, 500)}, r"tracker was 'None' .*half_life=500"),
+            ({"k": 9, "seed": 1}, "k was .*; seed was"),
+        ],
+    )
+    def test_settings(self, settings: dict[str, Any], text: str, tmp_path: Path) -> None:
+        Checkpoints(tmp_path).save(make_trainer(settings.pop("from", None)))
+        k = settings.pop("k", 8)
+        other = make_trainer(**settings)
+        other.k = k
+        with pytest.raises(MismatchError, match=text):
+            Checkpoints(tmp_path).load(other)
+
+    def test_a_flag_allows_it(self, blobs: Samples, tmp_path: Path) -> None:
+        trainer = make_trainer()
+        trainer.step(blobs)
+        Checkpoints(tmp_path).save(trainer)
+        other = make_trainer(seed=1, optimizer=lambda w: torch.optim.SGD(w, 0.2, 0.9))
+        Checkpoints(tmp_path).load(other, allow_mismatch=True)
+        assert alike(other.state_dict(), trainer.state_dict())
+
+    def test_what_does_not_fit_is_refused_flag_or_not(self, blobs: Samples, tmp_path: Path) -> None:
+        trainer = make_trainer()
+        trainer.step(blobs)
+        Checkpoints(tmp_path).save(trainer)
+        for other, text in (
+            (make_trainer(model=start(mlp, (2,), 3, 0)), "the model has or lacks"),
+            (make_trainer(buffer=Sliding(59)), "59 rows has no place"),
+            (make_trainer(Plausible(), window=None), "window"),
+            (make_trainer(optimizer=torch.optim.Adam), "optimizer has other groups"),
+        ):
+            with pytest.raises(RefusedError, match=text):
+                Checkpoints(tmp_path).load(other, allow_mismatch=True)
+
+    @pytest.mark.parametrize("name", ["torch", "numpy", "tamis", "threads", "machine"])
+    def test_versions(self, name: str, tmp_path: Path, monkeypatch) -> None:
+        trainer = make_trainer()
+        Checkpoints(tmp_path).save(trainer)
+        there = __import__("tamis.checkpoint.generations", fromlist=["versions"])
+        other = there.versions(trainer.device) | {name: "another"}
+        monkeypatch.setattr(there, "versions", lambda device: other)
+        with pytest.raises(MismatchError, match=f"{name} was .* and is 'another'"):
+            Checkpoints(tmp_path).load(trainer)
+        Checkpoints(tmp_path).load(trainer, allow_mismatch=True)
+
+    def test_another_python_changes_no_number(self, tmp_path: Path, monkeypatch) -> None:
+        trainer = make_trainer()
+        Checkpoints(tmp_path).save(trainer)
+        monkeypatch.setattr("platform.python_version", lambda: "9.9")
+        Checkpoints(tmp_path).load(trainer)
+
+    def test_the_callers_own(self, tmp_path: Path) -> None:
+        Checkpoints(tmp_path, {"file": "a.csv"}).save(make_trainer())
+        with pytest.raises(MismatchError, match=r"file was 'a.csv' and is 'b.csv'"):
+            Checkpoints(tmp_path, {"file": "b.csv"}).load(make_trainer())

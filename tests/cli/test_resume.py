@@ -1,0 +1,226 @@
+"""tamis train, stopped in every way, goes on as if it had not been."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tamis.checkpoint import Checkpoints
+from tamis.cli.main import main
+from tamis.runs import About, read_about
+
+SLOTS = 240
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    """Points of three classes, a third of the labels wrong, some rows that cannot be read."""
+    path = tmp_path_factory.mktemp("table") / "points.csv"
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (900,), generator=generator)
+    points = 3 * torch.eye(3)[labels] + torch.randn(900, 3, generator=generator)
+    given = torch.where(torch.rand(900, generator=generator) < 0.3, (labels + 1) % 3, labels)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b", "c", "kind"])
+        for number, (point, label) in enumerate(zip(points.tolist(), given.tolist(), strict=True)):
+            writer.writerow([*("nan" if number % 50 == 9 else x for x in point), label])
+            if number % 70 == 3:
+                writer.writerow(["1"])
+    return path
+
+
+def command(table: Path, out: Path, *more: str) -> list[str]:
+    few = ["--rows-per-slot", "5", "--slots", str(SLOTS), "--capacity", "300", "--k", "8"]
+    return ["train", str(table), "--label", "kind", "--out", str(out), *few, *more]
+
+
+@pytest.fixture(scope="module")
+def unbroken(table: Path, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("unbroken")
+    torch.set_num_threads(1)
+    assert main(command(table, out)) == 0
+    return out
+
+
+def read_log(out: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [{key: line[key] for key in line if "seconds" not in key} for line in lines]
+
+
+SAME = (
+    "model.safetensors", "suspects.csv", "skipped.jsonl",
+    "tracked.jsonl", "suspects.jsonl", "neighbours.jsonl",
+)  # fmt: skip
+
+
+def assert_same(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert read_log(one) == read_log(other)
+    assert without_time(one) == without_time(other)
+
+
+def without_time(out: Path) -> About:
+    return replace(read_about(out), started="", slots=None)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tamis.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def wait_for_lines(out: Path, count: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    log = out / "log.jsonl"
+    while not (log.exists() and log.read_bytes().count(b"\n") >= count):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("saves", ["7", "60", "0.05s"])  # of 60: slot 99 was tracked since
+def test_killed_and_resumed_is_the_same_run(
+    saves: str, table: Path, unbroken: Path, tmp_path: Path, capsys
+) -> None:
+    process = start(*command(table, tmp_path, "--save-every", saves))
+    wait_for_lines(tmp_path, 101, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "model.safetensors").exists()
+    assert main(command(table, tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)
+    assert f"{SLOTS}/{SLOTS}" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop_it_saves_and_leaves(
+    number: signal.Signals, table: Path, unbroken: Path, tmp_path: Path
+) -> None:
+    process = start(*command(table, tmp_path, "--save-every", "1000000"))
+    wait_for_lines(tmp_path, 60, process)
+    told = time.monotonic()
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=30)
+    assert time.monotonic() - told < 5
+    assert process.returncode == 128 + number
+    stopped = re.search(r"Stopped after (\d+) slots of 240; all is saved", printed)
+    assert stopped
+    assert int(stopped[1]) == len(read_log(tmp_path)) < SLOTS
+    assert main(command(table, tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)
+
+
+def test_more_slots_are_added(table: Path, unbroken: Path, tmp_path: Path) -> None:
+    assert main(command(table, tmp_path, "--slots", "150")) == 0
+    assert main(command(table, tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)
+    assert main(command(table, tmp_path, "--resume")) == 0  # nothing is left to do
+    assert_same(unbroken, tmp_path)
+
+
+def test_with_no_checkpoint_it_starts(table: Path, unbroken: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("half a li")
+    assert main(command(table, tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)
+
+
+def test_a_damaged_checkpoint_is_told(table: Path, unbroken: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--slots", "150", "--save-every", "40")) == 0
+    newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
+    (tmp_path / "checkpoints" / f"{newest:08d}" / "tensors.safetensors").write_bytes(b"gone")
+    capsys.readouterr()
+    assert main(command(table, tmp_path, "--resume")) == 0
+    assert f"Warning: checkpoint {newest} is damaged" in " ".join(capsys.readouterr().out.split())
+    assert_same(unbroken, tmp_path)
+
+
+def test_all_damaged_is_one_line(table: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--slots", "20", "--save-every", "9")) == 0
+    for path in (tmp_path / "checkpoints").glob("*/manifest.json"):
+        path.write_text("{}")
+    capsys.readouterr()
+    assert main(command(table, tmp_path, "--resume")) == 2
+    error = capsys.readouterr().err
+    assert "can be read" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_other_settings_are_refused_by_name(table: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--slots", "20")) == 0
+    capsys.readouterr()
+    other = ["--resume", "--rate", "0.05", "--seed", "3"]
+    assert main(command(table, tmp_path, *other)) == 2
+    error = capsys.readouterr().err
+    assert "seed was 0 and is 3" in error
+    assert "'lr': 0.1" in error
+    assert "--allow-mismatch" in error
+    assert main(command(table, tmp_path, *other, "--slots", "40", "--allow-mismatch")) == 0
+
+
+def test_another_table_is_refused(table: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--slots", "20")) == 0
+    longer = tmp_path / "points.csv"
+    longer.write_text(table.read_text() + "1,2,3,0\n")
+    assert main(command(longer, tmp_path, "--resume")) == 2
+    assert "rows was 913 and is 914" in capsys.readouterr().err
+
+
+def test_resume_and_overwrite_are_two_things(table: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--resume", "--overwrite")) == 2
+    assert "give one" in capsys.readouterr().err
+
+
+def test_overwrite_begins_anew(table: Path, unbroken: Path, tmp_path: Path) -> None:
+    assert main(command(table, tmp_path, "--slots", "30", "--seed", "5")) == 0
+    assert main(command(table, tmp_path, "--overwrite")) == 0
+    assert_same(unbroken, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "never", "0s", "1e12s", "nan"])
+def test_when_to_save_is_a_number(text: str, table: Path, tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(command(table, tmp_path, f"--save-every={text}"))
+    assert "--save-every" in capsys.readouterr().err
+
+
+def test_a_full_disk_costs_checkpoints_and_not_the_run(
+    table: Path, unbroken: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tamis.checkpoint.generations.write_synced", full)
+    assert main(command(table, tmp_path, "--save-every", "50")) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Warning: 6 checkpoints were not saved" in printed
+    assert "No space left on device" in printed
+    assert_same(unbroken, tmp_path)
+
+
+def test_divergence_names_the_last_good_checkpoint(table: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(table, tmp_path, "--rate", "1e38", "--save-every", "1")) == 2
+    error = capsys.readouterr().err
+    assert "lower the learning rate" in error
+    assert len(error.strip().splitlines()) == 1
+    checkpoints = tmp_path / "checkpoints"
+    assert str(checkpoints) in error
+    manifest = sorted(checkpoints.glob("*/manifest.json"))[-1]
+    assert json.loads(manifest.read_text())["slot"] == 0

@@ -1,0 +1,164 @@
+"""tamis stream: nothing lost and nothing twice, also where it is killed; slips cost one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+from tamis.cli.main import main
+from tests.support.brokers import Redis
+
+COLUMNS = ["--inputs", "a", "b", "--label", "kind", "--classes", "ant", "bee"]
+
+
+def write_rows(path: Path, rows: int, bad: int = 0) -> Path:
+    chance = np.random.default_rng(0)
+    with path.open("w") as file:
+        for row in range(rows):
+            kind = row % 2
+            record = {"a": chance.normal(4 * kind, 1), "b": 1.0, "kind": ("ant", "bee")[kind]}
+            file.write((json.dumps(record) if row >= bad else "garbage") + "\n")
+    return path
+
+
+def stream(*arguments: object) -> int:
+    return main(["stream", *map(str, arguments)])
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tamis.cli", "stream", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def wait_until(there: Path, seconds: float = 60) -> None:
+    until = monotonic() + seconds
+    while not there.exists():
+        assert monotonic() < until, f"{there} did not come"
+        sleep(0.02)
+
+
+def test_a_stream_that_was_stopped_goes_on_as_if_it_was_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 900, bad=7)
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    assert stream(rows, *COLUMNS, "--out", once) == 0
+    assert stream(rows, *COLUMNS, "--out", twice, "--slots", 40) == 0
+    assert stream(rows, *COLUMNS, "--out", twice, "--resume") == 0
+    for name in ("model.safetensors", "suspects.csv"):
+        assert (once / name).read_bytes() == (twice / name).read_bytes()
+    assert len((once / "dead.jsonl").read_text().splitlines()) == 7
+    assert capsys.readouterr().out.count("900 records, 7 bad") == 2
+
+
+def test_too_many_bad_records_stop_it_with_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", 300)
+    with rows.open("a") as file:
+        file.write("garbage\n" * 900)
+    out = tmp_path / "run"
+    assert stream(rows, *COLUMNS, "--out", out) == 2
+    assert "records were bad" in capsys.readouterr().err
+    assert list((out / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
+        (["redis://:w0rd@host/0", *COLUMNS], "must say stream"),
+        (["none.jsonl", *COLUMNS], "none.jsonl"),
+    ],
+)
+def test_a_slip_costs_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert stream(*arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "w0rd" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_one_that_waits_leaves_when_told_to(tmp_path: Path) -> None:
+    rows, out = write_rows(tmp_path / "rows.jsonl", 400), tmp_path / "run"
+    process = start(rows, *COLUMNS, "--out", out, "--follow", "--save-every", "10")
+    wait_until(out / "checkpoints" / "00000002")
+    process.send_signal(signal.SIGTERM)
+    told = monotonic()
+    said, _ = process.communicate(timeout=60)
+    assert monotonic() - told < 10  # 5 on a machine that does nothing else
+    assert process.returncode == 128 + signal.SIGTERM, said
+    with rows.open("a") as file:
+        file.write(rows.read_text())
+    assert stream(rows, *COLUMNS, "--out", out, "--resume") == 0
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [line["slot"] for line in log] == list(range(len(log)))
+    assert log[-1]["seen"] == 800
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Redis]:
+    if Redis.missing():
+        pytest.skip(Redis.missing())
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = Redis(folder)
+    yield server
+    server.close()
+
+
+@pytest.mark.timeout(300)
+def test_killed_while_it_reads_redis_it_loses_nothing(tmp_path: Path, redis: Redis) -> None:
+    """Kill -9 at three moments; what is saved in the end has seen every record once."""
+    total, out = 1200, tmp_path / "run"
+    redis.produce(0, threading.Event(), total)
+    common = ["--inputs", "a", "--label", "kind", "--classes", "0", "1", "--id", "id"]
+    common += ["--patience", "2", "--save-every", "15", "--scale-rows", "50", "--out", str(out)]
+    for kills, wait in enumerate(("00000001", "00000003", "00000005")):
+        resume = ["--resume"] if kills else []
+        process = start(redis.address, *common, *resume)
+        wait_until(out / "checkpoints" / wait)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    process = start(redis.address, *common, "--resume")
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert f"{total} records, 0 bad" in said
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [line["slot"] for line in log] == list(range(len(log)))
+    assert log[-1]["seen"] == total
+
+
+def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of one's own gives what numpy gives, which is doubles."""
+    monkeypatch.chdir(tmp_path)
+    Path("doubles.py").write_text(
+        "import numpy as np\n\n"
+        "def to_row(record):\n"
+        "    return np.array([record['a'], record['b']]), int(record['kind'] == 'bee')\n"
+    )
+    rows = write_rows(tmp_path / "rows.jsonl", 300)
+    wanted = ["--rows", "doubles:to_row", "--classes", "ant", "bee", "--slots", 30]
+    assert stream(rows, *wanted, "--out", tmp_path / "run") == 0
+    assert (tmp_path / "run" / "model.safetensors").exists()

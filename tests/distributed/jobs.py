@@ -1,0 +1,128 @@
+"""What ranks do in tests: functions that another process can be told to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tamis import ITLM, OGRS, Naive, Plausible, Samples, Sliding, Tracker
+from tamis.distributed import RankCheckpoints, Ranks, RankTrainer
+from tamis.models import start
+from tamis.selectors import Selector
+
+SELECTORS: dict[str, Callable[[], Selector]] = {
+    "naive": Naive,
+    "itlm": ITLM,
+    "ogrs": OGRS,
+    "plausible": lambda: Plausible(voters=256),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, told so that every rank can set it up."""
+
+    selector: str = "plausible"
+    slots: int = 40
+    shards: int = 2
+    every: int = 1
+    held: int = 100
+    layers: str = "plain"
+    settings: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+    save_every: int = 0
+    stop_at: int = 10**9
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a rank came to."""
+
+    chain: str
+    weights: list[Tensor]
+    average: list[Tensor]
+    tracker: list[Tensor]
+    losses: list[float | None]
+    slots: int
+    sent: dict[str, int]
+    own: list[int]
+
+
+def model_of(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(shape[0], 24), nn.ReLU(), nn.Linear(24, classes))
+
+
+def mixing_model(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """One whose passes change it, and draw chance."""
+    norm, drop = nn.BatchNorm1d(24), nn.Dropout(0.3)
+    return nn.Sequential(nn.Linear(shape[0], 24), norm, nn.ReLU(), drop, nn.Linear(24, classes))
+
+
+def points(shard: int, slots: int, rows: int = 2) -> Iterator[Samples]:
+    """Points of three classes, three in ten of their labels wrong; ids differ over shards."""
+    generator = torch.Generator().manual_seed(100 + shard)
+    for slot in range(slots):
+        labels = torch.randint(3, (rows,), generator=generator)
+        inputs = 2 * torch.eye(3)[labels].repeat(1, 2) + torch.randn(rows, 6, generator=generator)
+        clean = torch.rand(rows, generator=generator) < 0.7
+        given = torch.where(clean, labels, (labels + 1) % 3)
+        yield Samples.of(inputs, given, 1_000_000 * shard + rows * slot, clean)
+
+
+def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
+    factory = mixing_model if job.layers == "mixing" else model_of
+    model = start(factory, (6,), 3, seed=ranks.number)  # the first rank's is what all get
+    return RankTrainer(
+        ranks,
+        model,
+        torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
+        SELECTORS[job.selector](),
+        lambda shard: Sliding(job.held),
+        12,
+        shards=job.shards,
+        every=job.every,
+        pool_size=64,
+        window=None if job.selector == "plausible" else 1,
+        tracker=Tracker(3, 200.0),
+        **job.settings,
+    )
+
+
+def play(ranks: Ranks, job: Job) -> Result:
+    """Train on the points, from the newest checkpoint on where there is a folder."""
+    trainer, losses = trainer_of(ranks, job), []
+    offsets: list[Any] = [None] * len(trainer.own)
+    checkpoints = RankCheckpoints(job.folder) if job.folder else None
+    if checkpoints:
+        offsets = checkpoints.load(trainer)
+    streams = [
+        islice(points(shard, job.slots), offset or 0, None)
+        for shard, offset in zip(trainer.own, offsets, strict=True)
+    ]
+    for slot in trainer.run(*streams):
+        losses.append(slot.loss)
+        if checkpoints and job.save_every and trainer.slots % job.save_every == 0:
+            checkpoints.save(trainer, [trainer.slots] * len(trainer.own))
+        if trainer.slots == job.stop_at:
+            break
+    return result_of(trainer, losses)
+
+
+def result_of(trainer: RankTrainer, losses: list[float | None]) -> Result:
+    state = trainer.state_dict()
+    return Result(
+        trainer.chain,
+        [value.clone() for value in state["model"].values()],
+        [value.clone() for value in (state["average"]["average"] or {}).values()],
+        list(state["tracker"].values()),
+        losses,
+        trainer.slots,
+        dict(trainer.ranks.sent),
+        trainer.own,
+    )

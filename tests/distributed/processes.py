@@ -1,0 +1,83 @@
+"""Ranks for tests: processes forked from one that has torch loaded, meeting in a file."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import traceback
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tamis.distributed import Ranks
+
+LIMIT = 110
+"""Seconds that a job may take."""
+
+
+def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = 20) -> list[Any]:
+    """Run work(ranks, *given) on so many ranks, and return what each came to."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch._dynamo", "tests.distributed.jobs"])
+    with TemporaryDirectory() as folder:
+        ends, processes = [], []
+        for number in range(size):
+            here, there = context.Pipe(duplex=False)
+            arguments = (there, work, number, size, f"{folder}/store", timeout, given)
+            processes.append(context.Process(target=be_rank, args=arguments, daemon=True))
+            ends.append(here)
+            processes[-1].start()
+            there.close()
+        try:
+            return [receive(end) for end in ends]
+        finally:
+            for process in processes:
+                process.join(5)
+                process.kill()
+
+
+def receive(end: Connection) -> Any:
+    assert end.poll(LIMIT), "a rank has come to no end"
+    try:
+        answer = pickle.loads(end.recv_bytes())  # noqa: S301
+    except EOFError:
+        return None  # it has died
+    if isinstance(answer, str) and answer.startswith("Traceback"):
+        raise AssertionError(answer)
+    return answer
+
+
+def be_rank(
+    end: Connection,
+    work: Callable[..., Any],
+    number: int,
+    size: int,
+    store: str,
+    timeout: float,
+    given: tuple[Any, ...],
+) -> None:
+    warnings.simplefilter("error")
+    torch.set_num_threads(1)
+    try:
+        if size > 1:
+            dist.init_process_group(
+                "gloo",
+                init_method=Path(store).as_uri(),
+                rank=number,
+                world_size=size,
+                timeout=timedelta(seconds=timeout),
+            )
+        answer = work(Ranks.join(), *given)
+    except BaseException:
+        answer = traceback.format_exc()
+    # Pickled here: torch would send its tensors by file handles that end with this process.
+    end.send_bytes(pickle.dumps(answer))
+    if dist.is_initialized():
+        dist.destroy_process_group()

@@ -1,0 +1,25 @@
+"""A real job by torchrun: a rank is killed, the job is started again and ends as if unbroken."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from benchmarks.rank_jobs import finish, job_killed, kill, launch, wait_for
+from tamis.distributed import RankCheckpoints, Ranks
+
+
+def test_a_rank_is_killed_and_the_job_started_again(tmp_path: Path) -> None:
+    killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
+    killed.mkdir()
+    unbroken.mkdir()
+    process = launch("killed", killed)
+    wait_for(killed, 40, process)
+    at = kill(killed, 1)
+    process.communicate(timeout=60)
+    assert time.time() - at < 10
+    assert process.returncode
+    assert not (killed / "killed.json").exists()
+    assert RankCheckpoints(killed / "checkpoints").slots()[-1] < 150
+    # On one rank here, on two there: the same shards, and so the same run.
+    assert finish(launch("killed", killed), "killed", killed) == job_killed(Ranks(), unbroken)

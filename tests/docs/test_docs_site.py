@@ -1,0 +1,62 @@
+"""The site is built without a warning, has all that is public, and needs no network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+from tamis.cli.main import COMMANDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PUBLIC = (
+    "selectors", "streams", "sources", "buffers", "losses", "pairs", "clean_ratio", "checkpoint",
+    "review", "loggers", "integrations", "ranks",
+)  # fmt: skip
+LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
+FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", str(DOCS), str(out)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+def test_pages_are_built(site: Path) -> None:
+    """Each has its own, and -W has seen to it that the side bar leads there."""
+    for page in DOCS.rglob("*.md"):
+        assert (site / page.relative_to(DOCS)).with_suffix(".html").exists(), page
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert not LOADED.search(page.read_text()), page
+    for style in site.rglob("*.css"):
+        assert not FETCHED.search(style.read_text()), style
+
+
+def test_every_command_is_there(site: Path) -> None:
+    page = (site / "commands.html").read_text()
+    for name in COMMANDS:
+        assert f'id="tamis-{name}"' in page, name
+
+
+def test_every_public_name_is_there(site: Path) -> None:
+    inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
+    known = {name for kind in inventory.data.values() for name in kind}
+    for module in (import_module(f"tamis.{name}") for name in PUBLIC):
+        for name in module.__all__:
+            if isinstance(getattr(module, name), type | FunctionType):
+                assert f"{module.__name__}.{name}" in known

@@ -1,0 +1,134 @@
+"""The board's cells: listed, run, billed and read back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Generator
+
+from tamis.data import Picks, Samples
+from tamis.lab import board
+from tamis.lab.board import Cell, Result, cells, run_cell
+from tamis.lab.methods import METHODS, NOISES, PLACES, Method, Scene, selecting
+from tamis.lab.rows import key
+from tamis.model_view import ModelView
+from tamis.selectors.protocol import draw
+from tamis.streams import digits
+
+SLOTS, WARM_UP, K = 40, 10, PLACES["digits"].k
+DIGITS_HELD = 1347 * 3 // 4
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Result]:
+    names = ("naive", "OGRS", "ITLM", "ELR", "forward, running", "Decoupling")
+    return {name: run_cell(Cell(name, "digits", "symmetric", 0.7, SLOTS, 0)) for name in names}
+
+
+def test_every_combination_is_a_cell_of_its_own_and_seeds_come_last() -> None:
+    listed = cells(["naive", "OGRS"], ["digits", "mnist"], list(NOISES), [0.9, 0.5], 3, 100)
+    assert len(listed) == len({key(cell, Cell) for cell in listed}) == 2 * 2 * 2 * 2 * 3
+    assert [cell.seed for cell in listed] == [0] * 16 + [1] * 16 + [2] * 16
+    assert {cell.slots for cell in listed} == {100}
+    assert {cell.slots for cell in cells(["naive"], ["digits", "mnist"], ["pair"], [0.9], 1)} == {
+        300, 1500,
+    }  # fmt: skip
+
+
+def test_where_the_ratio_drifts_two_take_turns_and_the_newest_rows_are_kept() -> None:
+    place = replace(PLACES["mnist-drift"], load=digits, slots=40, held=800, kept=100)
+    scene = Scene(place, digits(), "symmetric", 0.3, 40, 0)
+    arrived = list(scene.stream())
+    assert [len(samples) for samples in arrived] == [20] * 40
+    shares = [
+        torch.cat([samples.clean for samples in arrived[first : first + 10]]).float().mean().item()
+        for first in range(0, 40, 10)
+    ]
+    assert shares == pytest.approx([0.9, 0.3, 0.9, 0.3], abs=0.1)
+    trainer = scene.trainer()
+    for samples in arrived:
+        trainer.step(samples)
+    assert sorted(trainer.buffer.pool().ids.tolist()) == list(range(700, 800))
+
+
+def test_methods_have_names_of_their_own() -> None:
+    assert len({method.name.lower() for method in METHODS}) == len(METHODS)
+    assert {"naive", "oracle", "OGRS"} <= {method.name for method in METHODS}
+
+
+def test_a_cell_and_its_result_have_one_key(runs: dict[str, Result]) -> None:
+    assert key(runs["OGRS"], Cell) == key(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 0), Cell)
+
+
+def test_the_same_cell_comes_to_the_same(runs: dict[str, Result]) -> None:
+    again = run_cell(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 0))
+    unlike = {"milliseconds": 0, "clean_ratio_estimated": 0}  # time passes; nan is not nan
+    assert replace(again, **unlike) == replace(runs["OGRS"], **unlike)
+    other = run_cell(Cell("OGRS", "digits", "symmetric", 0.7, SLOTS, 1))
+    assert other.accuracy != again.accuracy
+
+
+def test_naive_passes_each_row_once(runs: dict[str, Result]) -> None:
+    assert (runs["naive"].forward, runs["naive"].backward) == (1, 1)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("OGRS", 128), ("ITLM", DIGITS_HELD), ("ELR", 2 * K)])
+def test_a_selector_is_billed_for_the_rows_it_looks_at(
+    runs: dict[str, Result], method: str, rows: int
+) -> None:
+    looks = rows / K * (SLOTS - WARM_UP) / SLOTS  # the warm-up looks at nothing
+    assert runs[method].forward == pytest.approx(1 + looks)
+    assert runs[method].backward == 1
+
+
+def test_two_models_are_billed_twice(runs: dict[str, Result]) -> None:
+    pair = runs["Decoupling"]
+    assert pair.models == 1
+    assert pair.backward == pytest.approx(2)
+    assert pair.forward > 2 * 4  # two models look at batches of 4 k rows, and learn from at most k
+    assert all(run.models == 0 for name, run in runs.items() if name != "Decoupling")
+
+
+def test_what_a_method_remembers_is_billed(runs: dict[str, Result]) -> None:
+    assert runs["naive"].state == runs["ITLM"].state == runs["OGRS"].state == 0
+    assert runs["ELR"].state > DIGITS_HELD / 2 * 10 * 4  # a belief a class, for most rows
+    assert runs["forward, running"].state == 10 * 10 * 4  # the confusion
+    assert runs["Decoupling"].state > 4 * 64 * 10  # a model
+
+
+def test_shares_are_shares(runs: dict[str, Result]) -> None:
+    for run in runs.values():
+        shares = (run.accuracy, run.accuracy_ema, run.purity, run.coverage)
+        assert all(0 < share <= 1 for share in shares), run
+        assert run.lost == 0
+    assert 0.6 < runs["naive"].purity < 0.8
+
+
+def test_only_a_selector_that_estimates_the_clean_ratio_is_asked_for_it(
+    runs: dict[str, Result],
+) -> None:
+    assert all(math.isnan(run.clean_ratio_estimated) for run in runs.values())
+    plausible = run_cell(Cell("Plausible", "digits", "symmetric", 0.7, SLOTS, 0))
+    assert 0 < plausible.clean_ratio_estimated <= 1
+
+
+def test_the_oracle_is_pure() -> None:
+    assert run_cell(Cell("oracle", "digits", "pair", 0.3, SLOTS, 0)).purity == 1
+
+
+class Blind:
+    """Never picks the classes 3 and 5."""
+
+    def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
+        seen = ((pool.labels != 3) & (pool.labels != 5)).nonzero()[:, 0]
+        return Picks(draw(seen, k, generator))
+
+
+def test_classes_that_vanish_from_the_picks_are_counted(monkeypatch) -> None:
+    blind = Method("blind", selecting(lambda _: Blind()), "none")
+    monkeypatch.setattr(board, "METHODS", (blind,))
+    monkeypatch.setattr(board, "PATIENCE", 20)
+    assert run_cell(Cell("blind", "digits", "symmetric", 0.7, SLOTS, 0)).lost == 2

@@ -1,0 +1,114 @@
+"""The demo, whole: its folder, its numbers, and its page in a real browser with no network."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from tamis.cli.main import main
+from tamis.lab.demo import LEAD, Settings, prepare, run_method
+
+pytestmark = pytest.mark.timeout(600)  # six methods, on cores that may be shared
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    threads = torch.get_num_threads()
+    out = tmp_path_factory.mktemp("demo")
+    assert main(["demo", "--out", str(out)]) == 0
+    torch.set_num_threads(threads)
+    return out
+
+
+def read_log(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_everything_is_there(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    assert {"index.html", "accuracy.png", "purity.png", "coverage.png", "clean_ratio.png"} <= names
+    assert {"suspects.csv", "ledger.csv", "log-plausible.jsonl", "log-ogrs.jsonl"} <= names
+    for log in folder.glob("log-*.jsonl"):
+        lines = read_log(log)
+        assert [line["slot"] for line in lines] == list(range(1347))
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    loads = re.findall(r"(?:src|href)=[\"']([^\"']+)|url\(([^)]+)\)|@import", page)
+    assert all(a.startswith(("data:", "#")) or b.startswith("#") for a, b in loads)
+    assert "<script" not in page
+
+
+def test_the_page_tells_what_the_logs_tell(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    for log in ("plausible", "naive", "ogrs", "oracle"):
+        lines = read_log(folder / f"log-{log}.jsonl")
+        last = [line["accuracy_ema"] for line in lines if line["accuracy_ema"] is not None][-1]
+        assert f"<td>{last:.3f}</td>" in page
+
+
+def test_order_among_the_methods(folder: Path) -> None:
+    """The oracle leads and Plausible is next; what chooses is purer than what picks by chance."""
+    last, purity = {}, {}
+    for log in folder.glob("log-*.jsonl"):
+        lines = read_log(log)
+        last[log.stem] = [line["accuracy_ema"] for line in lines if line["accuracy_ema"]][-1]
+        purity[log.stem] = sum(line["purity"] for line in lines[200:]) / len(lines[200:])
+    assert sorted(last, key=last.get, reverse=True)[:2] == ["log-oracle", "log-plausible"]
+    assert purity["log-naive"] < 0.85 < purity["log-plausible"]
+    assert purity["log-ogrs"] > 0.95
+
+
+def test_the_page_leads_with_the_default(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    assert re.findall(r"<tr><td>([^<]+)", page)[0] == LEAD
+    assert f"the model that {LEAD} trained" in page
+    assert len(re.findall(rf"<li>{LEAD} ends", page)) == 5
+
+
+def test_the_clean_ratio_is_followed(tmp_path: Path) -> None:
+    demo = prepare(Settings())
+    tracked = run_method(demo, "naive", tmp_path / "log", lambda slot: None).tracked
+    settled = [slot for slot in tracked if slot % 337 > 250]
+    off = [abs(tracked[slot].value - demo.clean_ratio(slot)) for slot in settled]
+    assert sum(off) / len(off) < 0.12
+
+
+@pytest.mark.parametrize("name", [LEAD, "OGRS"])
+def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
+    demo = prepare(Settings(test_every=100))  # what a selector remembers of one run stays there
+    one, two = (run_method(demo, name, tmp_path / run, lambda slot: None) for run in ("1", "2"))
+    assert [line.accuracy for line in one.tested] == [line.accuracy for line in two.tested]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not on this machine")
+def test_a_browser_shows_the_curves(folder: Path, tmp_path: Path) -> None:
+    shot = tmp_path / "page.png"
+    flags = (
+        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
+        "--disable-background-networking --disable-component-update --disable-sync "
+        "--window-size=1100,2400"
+    )
+    done = subprocess.run(
+        ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}"]
+        + [f"--screenshot={shot}", (folder / "index.html").as_uri()],
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert shot.exists(), done.stderr.decode()[-500:]
+    from matplotlib.image import imread
+
+    pixels = imread(shot)[:, :, :3]
+    blue = (abs(pixels - [0x1F / 255, 0x6F / 255, 0xEB / 255]).sum(axis=2) < 0.1).sum()
+    green = (abs(pixels - [0x2F / 255, 0x9E / 255, 0x64 / 255]).sum(axis=2) < 0.1).sum()
+    assert blue > 300  # the curves of Plausible
+    assert green > 300  # and of the oracle

@@ -1,0 +1,138 @@
+"""Suspects: wrong labels come first."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tamis import ModelView, Samples
+from tamis.review import Suspect, find_suspects, write_suspects
+from tamis.review.suspects import Judge, mixed_up
+from tamis.runs.spreadsheet import disarm, rearm
+
+
+def named(samples: Samples) -> list[tuple[Samples, list[str]]]:
+    return [(samples, [f"row {number}" for number in samples.ids.tolist()])]
+
+
+def test_wrong_labels_are_found(blobs: Samples, blob_model: nn.Module) -> None:
+    suspects = find_suspects(ModelView(blob_model), named(blobs))
+    wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
+    assert {suspect.id for suspect in suspects} == wrong
+    assert all(suspect.suggested == (suspect.given - 1) % 3 for suspect in suspects)
+
+
+def test_the_worst_is_first_and_scores_follow_their_formula(
+    blobs: Samples, blob_model: nn.Module
+) -> None:
+    suspects = find_suspects(ModelView(blob_model), named(blobs))
+    scores = [suspect.score for suspect in suspects]
+    assert scores == sorted(scores, reverse=True)
+    worst = suspects[0]
+    row = int(worst.id.removeprefix("row "))
+    belief = blob_model(blobs.inputs[[row]]).softmax(dim=1)[0]
+    expected = belief[worst.suggested] / (belief[worst.suggested] + belief[worst.given])
+    assert worst.score == pytest.approx(expected.item(), abs=1e-5)
+    assert worst.row == row
+
+
+def test_rows_held_tell_which_labels_get_mixed_up(blobs: Samples, blob_model: nn.Module) -> None:
+    """In the blobs a wrong label is always the next class: where that is known, doubts follow."""
+    judge = Judge(ModelView(blob_model), blobs)
+    confusion = judge.confusion
+    assert confusion is not None
+    assert confusion.diagonal().mean() == pytest.approx(0.7, abs=0.05)
+    for label in range(3):
+        assert confusion[label, (label + 1) % 3] > 5 * confusion[label, (label + 2) % 3]
+
+
+def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
+    held, asked = blobs[slice(80)], blobs[slice(60, 120)]
+    view = ModelView(model)
+    judge = Judge(view, held)
+    assert judge.confusion is not None
+    mixed = mixed_up(judge.confusion)
+    weighed = judge.weigh(asked).exp()
+    features, belief = view.features(blobs.inputs), model(blobs.inputs).softmax(dim=1).double()
+    scale = features[:80].std(dim=0, correction=0).clamp_min(1e-6)
+    centred = (features - features[:80].mean(dim=0)) / scale
+    for row in range(60, 120):
+        votes = torch.zeros(3, dtype=torch.double)
+        weights = {
+            other: math.exp(40 * torch.cosine_similarity(centred[row], centred[other], 0).item())
+            for other in range(80)
+            if other != row
+        }
+        for other, weight in weights.items():
+            likely = belief[other] * judge.confusion[:, blobs.labels[other]]
+            votes += weight / sum(weights.values()) * likely / likely.sum()
+        wanted = belief[row] * (votes + 0.003) * mixed[:, blobs.labels[row]]
+        assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
+
+
+def test_a_model_without_a_last_layer_is_asked_alone(blobs: Samples, blob_model) -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = blob_model
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return 2 * self.inner(inputs)
+
+    suspects = find_suspects(ModelView(Odd()), named(blobs), blobs)
+    wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
+    assert {suspect.id for suspect in suspects} == wrong
+
+
+def test_they_are_written_by_class_name(
+    blobs: Samples, blob_model: nn.Module, tmp_path: Path
+) -> None:
+    suspects = find_suspects(ModelView(blob_model), named(blobs))
+    write_suspects(suspects, ["cat", "dog, big", "fox"], tmp_path / "suspects.csv")
+    with (tmp_path / "suspects.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(suspects)
+    assert rows[0]["id"] == suspects[0].id
+    assert {row["given"] for row in rows} == {"cat", "dog, big", "fox"}
+    assert list(tmp_path.iterdir()) == [tmp_path / "suspects.csv"]
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", "'=1", "''-1", "\uff1d1"]
+)
+def test_formulas_are_disarmed_and_come_back(text: str, tmp_path: Path) -> None:
+    assert disarm(text).startswith("'")
+    assert rearm(disarm(text)) == text
+    write_suspects([Suspect(text, 0, 1, 0.9)], [text, "b"], tmp_path / "suspects.csv")
+    with (tmp_path / "suspects.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert row["id"] == row["given"] == "'" + text
+
+
+@pytest.mark.parametrize("text", ["", "a", "'", "'a", "a=1", "1-1", " =1"])
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert rearm(disarm(text)) == disarm(text) == rearm(text) == text
+
+
+def test_an_empty_chunk_is_no_trouble(blob_model: nn.Module) -> None:
+    nothing = Samples.of(torch.empty(0, 2), torch.empty(0, dtype=torch.long))
+    assert find_suspects(ModelView(blob_model), named(nothing)) == []
+
+
+def test_rows_that_are_not_doubtful_are_no_suspects(blobs: Samples, blob_model: nn.Module) -> None:
+    """What is passed over without asking the neighbours has no score above a half."""
+    with torch.no_grad():
+        blob_model.weight *= 3  # surer, as a trained model is
+    judge = Judge(ModelView(blob_model), blobs)
+    doubtful = set(judge.doubtful(blobs).tolist())
+    suspected = set((judge.scores(blobs)[0] > 0.5).nonzero()[:, 0].tolist())
+    assert suspected <= doubtful
+    assert len(doubtful) < len(blobs)
+    assert [len(part) for part in judge.scores(blobs[slice(0)])] == [0, 0]

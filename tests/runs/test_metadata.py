@@ -1,0 +1,37 @@
+"""About: written whole, read back, and forgiving of older runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tamis.runs import About, read_about, write_about
+
+RUN = About(
+    "clicks.csv", ("cat", "=dog"), (1, 28, 28), (), 500, {"k": 32, "path": Path("a")}
+).begun()
+
+
+def test_it_comes_back(tmp_path: Path) -> None:
+    write_about(tmp_path, replace(RUN, ended="done"))
+    found = read_about(tmp_path)
+    assert found.settings == {"k": 32, "path": "a"}
+    assert replace(found, settings=RUN.settings, ended=None) == RUN
+    assert found.ended == "done"
+    assert found.versions["torch"]
+    assert found.started.endswith("+00:00")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "null", "[1]", "{", '{"classes": 3, "slots": "x", "ended": "<b>", "settings": []}'],
+)
+def test_what_is_missing_or_odd_is_empty(tmp_path: Path, content: str) -> None:
+    (tmp_path / "about.json").write_text(content)
+    assert read_about(tmp_path) == About()
+
+
+def test_no_file_is_an_older_run(tmp_path: Path) -> None:
+    assert read_about(tmp_path) == About()

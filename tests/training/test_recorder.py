@@ -1,0 +1,285 @@
+"""The folder of a run as a training loop keeps it: a table of one's own, resumed and reviewed."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+
+from tamis import Alarm, Intake, Monitor, Plausible, Sliding, Trainer
+from tamis.checkpoint import Checkpoints
+from tamis.models import mlp, start
+from tamis.review import Neighbourhood, find_suspects
+from tamis.review.live import MOST_A_SLOT
+from tamis.runs import About, Decision, Decisions, Noted, Shelf, Told, add_line, read_about
+from tamis.sources import Table, open_table
+from tamis.streams import Constant, Replay, Symmetric, digits
+from tamis.training.recorder import Keeper, about_table
+from tamis.web.run_data import Run
+from tamis.web.run_page import render_run
+
+NAMES = [f"number {digit}" for digit in range(10)]
+PIXELS = [f"p{pixel}" for pixel in range(64)]
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, tuple[str, str]]:
+    """Labels of every scan: as given, and right."""
+    data = digits()
+    stream = Replay(data.inputs, data.labels, Symmetric(10), Constant(0.7), rows_per_slot=1347)
+    samples = next(iter(stream))
+    right = Replay(
+        torch.arange(1347), data.labels, Symmetric(10), Constant(0.7), rows_per_slot=1347
+    )
+    true = data.labels[next(iter(right)).inputs]
+    return {
+        f"scan-{row}": (NAMES[int(samples.labels[row])], NAMES[int(true[row])])
+        for row in range(1347)
+    }
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory, truth) -> Table:
+    data = digits()
+    stream = Replay(data.inputs, data.labels, Symmetric(10), Constant(0.7), rows_per_slot=1347)
+    samples = next(iter(stream))
+    path = tmp_path_factory.mktemp("table") / "digits.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", *PIXELS, "digit"])
+        for row, pixels in enumerate(samples.inputs.flatten(1).tolist()):
+            writer.writerow([f"scan-{row}", *pixels, truth[f"scan-{row}"][0]])
+    return open_table(path, "digit", Intake(10, "skip"), "name", rows_per_slot=10)
+
+
+def make_trainer(table: Table) -> Trainer:
+    model = start(mlp, table.input_shape, 10, 0)
+    trainer = Trainer(
+        model, torch.optim.SGD(model.parameters(), 0.3), Plausible(), Sliding(2000), 32,
+        window=None, tracker=Alarm(10), intake=Intake(10, "skip"),
+    )  # fmt: skip
+    return trainer
+
+
+def about_of(table: Table) -> About:
+    return about_table(table, len(table), {"k": 32})
+
+
+def train(
+    folder: Path, table: Table, corrections: Path | None = None, slots: int = 600
+) -> tuple[Trainer, Keeper]:
+    trainer = make_trainer(table)
+    keeper = Keeper(folder, trainer, about_of(table), corrections)
+    keeper.begin()
+    go_on(folder, table, trainer, keeper, slots)
+    keeper_ends(table, trainer, keeper)
+    return trainer, keeper
+
+
+def go_on(folder: Path, table: Table, trainer: Trainer, keeper: Keeper, slots: int) -> None:
+    rows = table.named(10, skip=trainer.slots)
+    with Monitor(folder / "log.jsonl") as monitor:
+        for _ in range(trainer.slots, slots):
+            samples, names = next(rows, (None, None))
+            samples, names = keeper.mend(samples, names)
+            slot = trainer.step(samples)
+            monitor.update(slot)
+            keeper.update(slot, samples, names)
+
+
+def keeper_ends(table: Table, trainer: Trainer, keeper: Keeper) -> None:
+    held = trainer.buffer.pool()
+    suspects = find_suspects(trainer.averaged, table.named(), held, table.rows_per_slot)
+    keeper.end(suspects, table.named())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, table: Table) -> tuple[Path, Trainer, Keeper]:
+    folder = tmp_path_factory.mktemp("run")
+    torch.set_num_threads(1)
+    return folder, *train(folder, table)
+
+
+def test_all_that_a_page_needs_is_there(run, truth) -> None:
+    folder, *_ = run
+    about = read_about(folder)
+    assert about.name == "digits.csv"
+    assert about.columns == tuple(PIXELS)
+    assert about.ended == "done"
+    assert about.versions["torch"]
+    points = Told(folder).points
+    assert [point.slot for point in points] == list(range(49, 600, 50))
+    assert points[2].value == pytest.approx(0.7, abs=0.07)
+    assert sum(point.confusion is not None for point in points) == 1
+    shelf = Shelf(folder)
+    wrong = {name for name, (given, right) in truth.items() if given != right}
+    first = [spine.id for spine in shelf.spines[:300]]
+    assert len(set(first) & wrong) > 290
+    suspect = shelf.read(shelf.spines[:1])[0]
+    assert suspect.slot == int(suspect.id.removeprefix("scan-")) // 10
+    assert list(suspect.show["columns"])[:2] == ["p0", "p1"]
+    near = Neighbourhood(folder).of(suspect.id)
+    assert len(near) == 5
+    assert all(other["id"].startswith("scan-") for other in near)
+    page = render_run(Run(folder))
+    assert page.count("<svg") == 5
+    assert "<dt>p0</dt>" in page
+
+
+def answer(folder: Path, truth, count: int) -> list[str]:
+    """Review the first suspects by the truth."""
+    decisions, names = Decisions(folder / "decisions.jsonl"), []
+    for spine in Shelf(folder).spines[:count]:
+        given, right = truth[spine.id]
+        word, label = ("keep", None) if given == right else ("relabel", right)
+        decisions.decide(Decision(spine.id, word, label, given, spine.row, "truth"), sync=False)
+        names.append(spine.id)
+    return names
+
+
+def test_corrections_of_one_run_are_taken_into_another(run, table, truth, tmp_path) -> None:
+    folder, trainer, _ = run
+    names = answer(folder, truth, 200)
+    before = trainer.buffer.pool().labels.clone()
+    later, keeper = train(tmp_path, table, folder / "decisions.jsonl", slots=300)
+    held = later.buffer.pool()
+    right = torch.tensor([NAMES.index(truth[f"scan-{row}"][1]) for row in held.ids.tolist()])
+    reviewed = torch.tensor([f"scan-{row}" in set(names) for row in held.ids.tolist()])
+    assert reviewed.sum() == 200
+    assert (before[reviewed] == right[reviewed]).float().mean() < 0.1
+    assert held.labels[reviewed].equal(right[reviewed])
+    assert (held.labels != before).sum() == (before[reviewed] != right[reviewed]).sum()
+    assert not set(names) & {spine.id for spine in Shelf(tmp_path).spines}
+    assert keeper.settled() == set(names)
+    assert keeper.open([]) == []
+    point, other = Told(tmp_path).points[2], Told(folder).points[2]
+    assert point.value > other.value  # the tracker sees that more labels are right
+
+
+def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) -> None:
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    keeper.lookout.every = 100
+    keeper.begin()
+    go_on(tmp_path, table, trainer, keeper, 200)
+    first = [spine.id for spine in Shelf(tmp_path).spines]
+    assert len(first) > 100
+    names = answer(tmp_path, truth, 50)
+    drop = Shelf(tmp_path).spines[60]
+    Decisions(tmp_path / "decisions.jsonl").decide(Decision(drop.id, "drop", None, drop.given))
+    go_on(tmp_path, table, trainer, keeper, 300)
+    held = trainer.buffer.pool()
+    assert drop.row not in held.ids
+    for name in names:
+        place = (held.ids == int(name.removeprefix("scan-"))).nonzero()[0]
+        assert NAMES[int(held.labels[place])] == truth[name][1]
+    second = [spine.id for spine in Shelf(tmp_path).spines]
+    assert not set(second) & {*names, drop.id}
+    assert second != [name for name in first if name not in {*names, drop.id}]  # ranked anew
+
+
+def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+
+    def begin(folder: Path) -> tuple[Trainer, Keeper]:
+        trainer = make_trainer(table)
+        keeper = Keeper(folder, trainer, about_of(table))
+        keeper.lookout.every = 40
+        return trainer, keeper
+
+    def same(*names: str) -> bool:
+        return all((whole / name).read_bytes() == (broken / name).read_bytes() for name in names)
+
+    trainer, keeper = begin(whole)
+    keeper.begin()
+    go_on(whole, table, trainer, keeper, 160)
+    live = (whole / "suspects.jsonl").read_bytes()
+    trainer, keeper = begin(broken)
+    keeper.begin()
+    go_on(broken, table, trainer, keeper, 90)
+    checkpoints = Checkpoints(broken / "checkpoints")
+    checkpoints.save(trainer, others={"keeper": keeper})
+    go_on(broken, table, trainer, keeper, 130)  # lost in a crash
+    again, keeper = begin(broken)
+    checkpoints.load(again, {"keeper": keeper})
+    keeper.begin(resumed=True)
+    assert [point.slot for point in Told(broken).points] == [49]
+    go_on(broken, table, again, keeper, 160)
+    assert same("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl")
+    keeper_ends(table, again, keeper)
+    assert (broken / "suspects.jsonl").read_bytes() != live
+    before = next(spine for spine in Shelf(broken).spines if spine.row < 900)
+    decisions = Decisions(broken / "decisions.jsonl")
+    decisions.decide(Decision(before.id, "drop", None, before.given))
+    keeper.update(again.step())
+    assert keeper.own.applied == 1  # held rows are known by name, also those from before
+
+
+def test_a_run_begun_anew_keeps_what_people_decided(table, tmp_path) -> None:
+    for name in ("tracked.jsonl", "suspects.jsonl", "decisions.jsonl", "suspects.csv"):
+        (tmp_path / name).write_text("{}\n")
+    Keeper(tmp_path, make_trainer(table), about_of(table)).begin()
+    assert {path.name for path in tmp_path.iterdir()} == {"decisions.jsonl", "about.json"}
+
+
+def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -> None:
+    trainer = make_trainer(table)
+    trainer.tracker = None
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    keeper.begin()
+    go_on(tmp_path, table, trainer, keeper, 60)
+    keeper.end(None, [], "stopped")
+    assert not (tmp_path / "tracked.jsonl").exists()
+    assert read_about(tmp_path).ended == "stopped"
+    assert Run(tmp_path).state == "stopped early"
+
+
+def test_alarms_of_slots_that_are_done_again_are_taken_back(table, tmp_path) -> None:
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    add_line(tmp_path / "alarms.jsonl", Noted(3, "noise", 0.9, 0.5)._asdict())
+    state = keeper.state_dict()
+    add_line(tmp_path / "alarms.jsonl", Noted(70, "noise", 0.5, 0.9)._asdict())
+    keeper.load_state_dict(state)
+    assert [alarm.slot for alarm in Told(tmp_path).alarms] == [3]
+
+
+def test_corrections_that_are_empty_at_first_are_followed(table, truth, tmp_path) -> None:
+    corrections = tmp_path / "decisions.jsonl"
+    corrections.touch()
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path / "run", trainer, about_of(table), corrections)
+    keeper.begin()
+    go_on(tmp_path / "run", table, trainer, keeper, 20)
+    given, _ = truth["scan-7"]
+    Decisions(corrections).decide(Decision("scan-7", "drop", None, given))
+    go_on(tmp_path / "run", table, trainer, keeper, 21)
+    assert 7 not in trainer.buffer.pool().ids
+
+
+def test_its_own_decisions_named_as_corrections_are_followed_once(table, tmp_path) -> None:
+    keeper = Keeper(tmp_path, make_trainer(table), about_of(table), tmp_path / "decisions.jsonl")
+    assert keeper.given is None
+
+
+def test_a_full_disk_costs_lines_and_not_the_run(table, tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    keeper.begin()
+    monkeypatch.setattr("tamis.runs.estimates.add_line", full)
+    go_on(tmp_path, table, trainer, keeper, 60)
+    assert keeper.lost == 1
+    assert trainer.slots == 60
+
+
+def test_slots_of_many_rows_are_looked_at_in_part(table, tmp_path) -> None:
+    trainer = make_trainer(table)
+    keeper = Keeper(tmp_path, trainer, about_of(table))
+    for samples, names in table.named(500):
+        keeper.update(trainer.step(samples), samples, names)
+    assert len(keeper.lookout.state_dict()["noted"]["came"]) == 3 * MOST_A_SLOT

@@ -1,0 +1,71 @@
+"""axe-core finds no fault with any page: light and dark, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tamis.cli.main import main
+from tests.support.chromium import Chromium, Tab
+from tests.support.sample_run import make_hostile
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return (files("axe_core_python") / "axe.min.js").read_text()
+
+
+def faults(tab: Tab, axe: str) -> list[str]:
+    """Run axe in the page, past its policy, which allows no script of others."""
+    tab.run(f"{axe}; 0")
+    found = tab.run(f"axe.run(document, {{ runOnly: {json.dumps(RULES)} }})")
+    assert found["passes"]
+    return [
+        f"{fault['id']}: {fault['help']}: {node['html'][:120]}"
+        for fault in found["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("kind", ["report", "compare", "watch", "hostile"])
+def test_no_page_has_a_fault(
+    browser: Chromium, axe: str, folder: Path, tmp_path: Path, serve, kind: str, width: int, scheme
+) -> None:
+    if kind == "report":
+        main(["report", str(folder), "--out", str(tmp_path / "page.html")])
+    elif kind == "compare":
+        main(["compare", str(folder), str(folder), "--out", str(tmp_path / "page.html")])
+    elif kind == "hostile":
+        folder = make_hostile(tmp_path / "hostile")
+    live = kind in ("watch", "hostile")
+    url = serve(folder).url if live else (tmp_path / "page.html").as_uri()
+    tab = browser.open(url, width, 900, scheme)
+    if live:
+        tab.wait("document.body.dataset.ready && document.querySelector('#curves svg')")
+        tab.press("s")
+        tab.wait("document.querySelector('#news').innerText.includes('skip')")
+        tab.press("o")
+        tab.wait("!document.querySelector('#others').hidden")
+    assert faults(tab, axe) == []
+    tab.close()
+
+
+def test_all_can_be_reached_by_tab(browser: Chromium, folder: Path, serve) -> None:
+    tab = browser.open(serve(folder).url)
+    tab.wait("document.body.dataset.ready")
+    tab.run("document.querySelector('nav a').focus()")
+    reached = []
+    for _ in range(40):
+        tab.press("Tab")
+        reached.append(tab.run("document.activeElement.id || document.activeElement.dataset.word"))
+    for name in ("given", "suggested", "low", "high", "which", "author", "desk", "keep", "drop"):
+        assert name in reached
+    tab.close()

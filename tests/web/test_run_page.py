@@ -1,0 +1,218 @@
+"""The report: one file, no network, no script; it says what the run's files say."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tamis.cli.main import main
+from tamis.runs import Decision, Decisions, add_line, read_lines
+from tamis.web.compare_page import name_apart, render_compare
+from tamis.web.run_data import NoRunError, Run
+from tamis.web.run_page import render_run
+from tamis.web.run_plots import plain, plots_of
+from tamis.web.themed import to_inline_svg
+from tests.support.chromium import Chromium
+from tests.support.sample_run import BAD, make_hostile
+
+PLOTS = {"accuracy", "purity", "clean_ratio", "agreement", "speed", "by_class"}
+
+
+@pytest.fixture(scope="module")
+def page(finished: Path) -> str:
+    return render_run(Run(finished))
+
+
+def downloads(page: str) -> dict[str, list[dict[str, str]]]:
+    found = {}
+    for name, data in re.findall(r'download="([^"]+)" href="data:text/csv[^,]+,([^"]+)"', page):
+        found[name] = list(csv.DictReader(io.StringIO(base64.b64decode(data).decode())))
+    return found
+
+
+def test_it_asks_for_nothing_and_runs_nothing(page: str) -> None:
+    loads = re.findall(r"(?:src|href)=[\"']([^\"']+)|url\(([^)]+)\)|@import", page)
+    assert loads
+    assert all(a.startswith(("data:", "#")) or b.startswith("#") for a, b in loads)
+    assert "<script" not in page
+    assert not re.search(r"\son\w+=", page)
+    assert page.count("<svg") == len(PLOTS)
+
+
+def test_every_plot_has_its_numbers(page: str, finished: Path) -> None:
+    tables = downloads(page)
+    assert set(tables) == {f"{name}.csv" for name in PLOTS} | {"confusion.csv", "suspects.csv"}
+    lines = read_lines(finished / "log.jsonl")
+    averaged = [line["accuracy_ema"] for line in lines if line["accuracy_ema"] is not None]
+    rows = [row for row in tables["accuracy.csv"] if row["curve"] == "averaged weights"]
+    assert [float(row["value"]) for row in rows] == pytest.approx(averaged, abs=1e-5)
+    points = read_lines(finished / "tracked.jsonl")
+    assert [float(row["true"]) for row in tables["clean_ratio.csv"]] == pytest.approx(
+        [point["true"] for point in points], abs=1e-5
+    )
+    purity = [float(row["value"]) for row in tables["purity.csv"] if row["curve"] == "purity"]
+    assert np.mean(purity) == pytest.approx(np.mean([line["purity"] for line in lines]), abs=0.01)
+    speed = [float(row["value"]) for row in tables["speed.csv"] if row["curve"] == "slot"]
+    seconds = np.mean([line["seconds"] for line in lines])
+    assert np.mean(speed) == pytest.approx(1000 * seconds, rel=0.01)
+    assert len(tables["suspects.csv"]) == len(read_lines(finished / "suspects.jsonl"))
+    assert len(tables["confusion.csv"]) == 300
+
+
+def test_numbers_and_cards(page: str, finished: Path) -> None:
+    lines = read_lines(finished / "log.jsonl")
+    last = [line["accuracy_ema"] for line in lines if line["accuracy_ema"] is not None][-1]
+    assert f"<b>{last:.3f}</b>" in page
+    assert page.count('class="card"') == 48
+    assert page.count('src="data:image/png;base64,') == 48
+    suspect = read_lines(finished / "suspects.jsonl")[0]
+    assert f"<s>{suspect['given']}</s>" in page
+    assert f"slot {suspect['slot']}" in page
+    assert "finished" in page
+    for name in ("torch", "selector", "optimizer"):
+        assert f'<th scope="row">{name}</th>' in page
+    assert page.count('<table class="heat">') == 3
+
+
+def test_alarms_stand_in_the_page_and_in_plots(folder: Path) -> None:
+    add_line(folder / "alarms.jsonl", {"slot": 123, "kind": "noise", "before": 0.9, "after": 0.5})
+    run = Run(folder)
+    page = render_run(run)
+    assert "The stream has changed: noise; clean ratio 0.90 before, 0.50 after." in page
+    plot = next(plot for plot in plots_of({"run": run}) if plot.name == "purity")
+    assert to_inline_svg(plot).count("#c2410c") >= 2
+
+
+def test_decisions_are_told(folder: Path) -> None:
+    name = read_lines(folder / "suspects.jsonl")[0]["id"]
+    Decisions(folder / "decisions.jsonl").decide(Decision(name, "relabel", "number 3"))
+    page = render_run(Run(folder))
+    assert "relabelled number 3" in page
+    assert "1 decided" in page
+
+
+def test_a_run_under_way_an_older_run_and_a_torn_one(finished: Path, tmp_path: Path) -> None:
+    young = tmp_path / "young"
+    young.mkdir()
+    shutil.copy(finished / "about.json", young)
+    assert "Nothing has been measured yet" in render_run(Run(young))
+    half = (finished / "log.jsonl").read_bytes()[:40_000]
+    assert not half.endswith(b"\n")
+    (young / "log.jsonl").write_bytes(half)
+    assert "<svg" in render_run(Run(young))
+    old = tmp_path / "old"
+    old.mkdir()
+    shutil.copy(finished / "log.jsonl", old)
+    shutil.copy(finished / "suspects.csv", old)
+    page = render_run(Run(old))
+    assert page.count('class="card"') == 48
+    assert "did not write them down" in page
+    with pytest.raises(NoRunError, match="holds no run"):
+        Run(tmp_path)
+
+
+def test_hostile_text_is_shown_and_never_markup(tmp_path: Path) -> None:
+    folder = make_hostile(tmp_path / BAD.replace("/", "_"))
+    for page in (render_run(Run(folder)), render_compare(name_apart([folder, folder]))):
+        assert "<script" not in page
+        assert "<img src=x" not in page
+        inner = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+        assert BAD.replace("/", "_") in unescape(inner)
+    assert BAD in unescape(render_run(Run(folder)))
+
+
+@pytest.mark.parametrize("text", ["$x^2$", "_hidden", "漢字", "a" * 100, "", "\n", "$\\frac{", BAD])
+def test_any_text_can_stand_in_a_plot(text: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], label=plain(text))
+    assert axes.legend().get_texts()
+    figure.savefig(io.BytesIO(), format="svg")
+
+
+def test_plots_as_files(folder: Path, tmp_path: Path, capsys) -> None:
+    plots = tmp_path / "plots"
+    assert main(["report", str(folder), "--plots", str(plots), "--suspects", "5"]) == 0
+    assert (folder / "report.html").read_text().count('class="card"') == 5
+    names = {path.name for path in plots.iterdir()}
+    assert names == {f"{name}.{kind}" for name in PLOTS for kind in ("png", "svg", "csv")}
+    assert (plots / "purity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_run_makes_the_same_page(finished: Path, page: str) -> None:
+    assert render_run(Run(finished)) == page
+
+
+def test_runs_side_by_side(folder: Path, finished: Path, tmp_path: Path) -> None:
+    about = json.loads((folder / "about.json").read_text())
+    about["settings"]["k"] = 99
+    (folder / "about.json").write_text(json.dumps(about))
+    out = tmp_path / "compare.html"
+    arguments = ["compare", str(finished), str(folder), str(folder), "--out", str(out)]
+    assert main([*arguments, "--plots", str(tmp_path / "plots")]) == 0
+    page = out.read_text()
+    assert "3 runs side by side" in page
+    assert page.count("<svg") == 5
+    assert '<th scope="row">k</th><td class="mono">32</td><td class="mono">99</td>' in page
+    assert '<th scope="row">seed</th>' not in page
+    rows = downloads(page)["purity.csv"]
+    assert {row["run"] for row in rows} == {"finished", "run", f"{tmp_path.name}/run"}
+    assert (tmp_path / "plots" / "accuracy.svg").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "watch"])
+def test_no_run_costs_one_line(command: str, tmp_path: Path, capsys) -> None:
+    assert main([command, str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1200])
+def test_it_fits_a_phone_and_a_desk(browser: Chromium, folder: Path, width: int) -> None:
+    main(["report", str(folder)])
+    tab = browser.open((folder / "report.html").as_uri(), width)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.troubles() == []
+    assert all(url.startswith(("file:", "data:")) for url in tab.asked_for())
+    tab.close()
+
+
+@pytest.mark.browser
+def test_it_is_dark_where_that_is_preferred_and_prints_on_white(
+    browser: Chromium, folder: Path
+) -> None:
+    main(["report", str(folder)])
+    for scheme, dark in (("light", False), ("dark", True)):
+        tab = browser.open((folder / "report.html").as_uri(), scheme=scheme)
+        ink = tab.run("getComputedStyle(document.querySelector('figure svg')).color")
+        assert (min(map(int, re.findall(r"\d+", ink)[:3])) > 150) == dark
+        ground = tab.run("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 60) == dark
+        tab.call("Emulation.setEmulatedMedia", media="print")
+        assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        hidden = "getComputedStyle(document.querySelector('.downloads')).display"
+        assert tab.run(hidden) == "none"
+        assert len(base64.b64decode(tab.call("Page.printToPDF")["data"])) > 10_000
+        tab.close()
+
+
+@pytest.mark.browser
+def test_the_browser_runs_nothing_of_a_hostile_run(browser: Chromium, tmp_path: Path) -> None:
+    folder = make_hostile(tmp_path / "run")
+    main(["report", str(folder)])
+    tab = browser.open((folder / "report.html").as_uri())
+    assert BAD in tab.run("document.body.textContent")
+    assert tab.run("document.querySelectorAll('script, [onerror]').length") == 0
+    assert not [text for text in tab.troubles() if "dialog" in text]
+    tab.close()

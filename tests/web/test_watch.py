@@ -1,0 +1,391 @@
+"""The server: what it answers, whom it refuses, and that decisions are on disk at once."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from tamis.runs import Decision, Decisions, Shown, add_line, read_lines, write_shown
+from tamis.web.access import Guard, is_loopback
+from tamis.web.server import Server
+
+Serve = Callable[..., Server]
+
+
+class Client:
+    """Asks a server by hand, with whatever headers."""
+
+    def __init__(self, server: Server) -> None:
+        self.port = server.server_port
+        self.host = f"127.0.0.1:{self.port}"
+
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, **headers: str | None
+    ) -> tuple[int, dict[str, str], str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = {"Host": self.host} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body)
+        content = content.encode() if isinstance(content, str) else content
+        if method == "POST" and "Content-Length" not in sent:
+            sent["Content-Length"] = str(len(content))
+        for name, value in sent.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders(content)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, dict(answer.getheaders()), text
+
+    def get(self, path: str, **asked: object) -> Any:
+        query = f"?{urlencode(asked)}" if asked else ""
+        status, _, text = self.ask(path + query)
+        assert status == 200, text
+        return json.loads(text)
+
+    def post(self, body: Any, **headers: str | None) -> tuple[int, Any]:
+        ours: dict[str, str | None] = {
+            "Origin": f"http://{self.host}",
+            "X_Tamis": "review",
+            "Content_Type": "application/json",
+        }
+        status, _, text = self.ask("/decisions", "POST", body, **(ours | headers))
+        return status, json.loads(text)
+
+
+@pytest.fixture
+def client(folder: Path, serve: Serve) -> Client:
+    return Client(serve(folder))
+
+
+def first_ids(folder: Path, count: int = 3) -> list[str]:
+    return [line["id"] for line in read_lines(folder / "suspects.jsonl")[:count]]
+
+
+def test_a_page_of_suspects(client: Client, folder: Path) -> None:
+    lines = read_lines(folder / "suspects.jsonl")
+    found = client.get("/suspects")
+    assert found["total"] == found["all"] == len(lines)
+    assert [item["id"] for item in found["items"]] == [line["id"] for line in lines[:60]]
+    assert found["items"][0]["show"] == lines[0]["show"]
+    assert found["classes"] == [f"number {digit}" for digit in range(10)]
+    second = client.get("/suspects", page=1)
+    assert [item["id"] for item in second["items"]] == [line["id"] for line in lines[60:120]]
+    assert client.get("/suspects", page=10_000)["items"] == []
+
+
+def test_filters(client: Client, folder: Path) -> None:
+    lines = read_lines(folder / "suspects.jsonl")
+    given, suggested = lines[0]["given"], lines[0]["suggested"]
+    found = client.get("/suspects", given=given, suggested=suggested, low=0.9, high=0.9999)
+    wanted = [
+        line["id"]
+        for line in lines
+        if (line["given"], line["suggested"]) == (given, suggested)
+        and 0.9 <= line["score"] <= 0.9999
+    ]
+    assert found["total"] == len(wanted)
+    assert [item["id"] for item in found["items"]] == wanted[:60]
+    one, two = first_ids(folder, 2)
+    client.post({"id": one, "decision": "keep"})
+    client.post({"id": two, "decision": "skip"})
+    ids = {
+        which: [item["id"] for item in client.get("/suspects", which=which)["items"]]
+        for which in ("open", "settled", "all")
+    }
+    assert ids["settled"] == [one]
+    assert one not in ids["open"]
+    assert ids["open"][0] == two
+    assert ids["all"][:2] == [one, two]
+
+
+def test_a_decision_is_on_disk_when_it_is_answered(client: Client, folder: Path) -> None:
+    name = first_ids(folder)[0]
+    status, answer = client.post(
+        {"id": name, "decision": "relabel", "label": "number 7", "author": "eve"}
+    )
+    assert status == 200
+    (line,) = read_lines(folder / "decisions.jsonl")
+    assert answer["decision"] == line
+    assert (line["id"], line["decision"], line["label"]) == (name, "relabel", "number 7")
+    assert (line["author"], line["previous"]) == ("eve", None)
+    assert line["row"] == read_lines(folder / "suspects.jsonl")[0]["row"]
+    assert client.get("/suspects", which="all")["items"][0]["decision"] == line
+    status, answer = client.post({"id": name, "decision": "undo"})
+    assert answer["changed"] == ["relabel", "number 7"]
+    assert answer["decision"]["author"] == "ann"
+    assert client.get("/suspects", which="all")["items"][0]["decision"] is None
+
+
+def test_others_who_decide_are_seen(client: Client, folder: Path) -> None:
+    before = client.get("/state")["suspects"]
+    name = first_ids(folder)[0]
+    Decisions(folder / "decisions.jsonl").decide(Decision(name, "drop", author="bob"))
+    assert client.get("/state")["suspects"] > before
+    status, answer = client.post({"id": name, "decision": "keep"})
+    assert status == 200
+    assert answer["changed"] == ["drop", None]
+
+
+def test_many_at_once_lose_nothing(client: Client, folder: Path) -> None:
+    names = first_ids(folder, 20)
+
+    def decide(who: int) -> None:
+        for name in names:
+            assert client.post({"id": name, "decision": "skip", "author": f"{who}"})[0] == 200
+
+    threads = [threading.Thread(target=decide, args=(who,)) for who in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = {(line["id"], line["author"]) for line in read_lines(folder / "decisions.jsonl")}
+    assert found == {(name, f"{who}") for name in names for who in range(5)}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {}, [], "x", b"{", b"[" * 60_000, {"id": 1, "decision": "keep"},
+        {"id": "NAME", "decision": "explode"}, {"id": "no such", "decision": "keep"},
+        {"id": "NAME", "decision": "relabel"}, {"id": "NAME", "decision": "relabel", "label": 3},
+        {"id": "NAME", "decision": "relabel", "label": "no such class"},
+        {"id": "x" * 5000, "decision": "keep"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_is_refused_and_not_written(client: Client, folder: Path, body: Any) -> None:
+    if isinstance(body, dict) and body.get("id") == "NAME":
+        body = body | {"id": first_ids(folder)[0]}
+    status, answer = client.post(body)
+    assert status == 400
+    assert answer["error"].endswith(".")
+    assert not (folder / "decisions.jsonl").exists()
+
+
+@pytest.mark.parametrize("query", ["page=x", "page=-1", "low=x", "low=nan", "which=some"])
+def test_nonsense_is_not_looked_for(client: Client, query: str) -> None:
+    assert client.ask(f"/suspects?{query}")[0] == 400
+
+
+def test_neighbours_of_a_suspect(client: Client, folder: Path) -> None:
+    name = first_ids(folder)[0]
+    near = client.get("/near", id=name)["near"]
+    assert len(near) == 5
+    assert all(other["label"].startswith("number") for other in near)
+    assert client.get("/near", id="no such") == {"near": [], "decision": None}
+
+
+def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) -> None:
+    young = tmp_path / "young"
+    young.mkdir()
+    about = json.loads((finished / "about.json").read_text()) | {"ended": None}
+    (young / "about.json").write_text(json.dumps(about))
+    server = serve(young)
+    client = Client(server)
+    assert client.get("/state")["state"] == "at slot 0 of 300"
+    assert "Nothing has been measured yet" in client.ask("/curves")[2]
+    server.desk._next = 0
+    lines = (finished / "log.jsonl").read_text().splitlines(keepends=True)
+    (young / "log.jsonl").write_text("".join(lines[:100]))
+    state = client.get("/state")
+    assert state["state"] == "at slot 100 of 300"
+    assert state["curves"] > 0
+    assert client.ask("/curves")[2].count("<svg") == 4
+    shutil.copy(finished / "suspects.jsonl", young)
+    assert client.get("/suspects")["total"] == len(read_lines(finished / "suspects.jsonl"))
+    (young / "about.json").write_text(json.dumps(about | {"ended": "done"}))
+    assert client.get("/state")["state"] == "finished"
+
+
+def test_plots_are_not_drawn_for_every_line(client: Client, folder: Path) -> None:
+    first = client.ask("/curves")[2]
+    line = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
+    add_line(folder / "log.jsonl", line | {"slot": line["slot"] + 1, "purity": 0.0})
+    started = monotonic()
+    assert client.ask("/curves")[2] == first
+    assert monotonic() - started < 1
+
+
+def test_numbers_behind_plots(client: Client) -> None:
+    page = client.ask("/curves")[2]
+    for name in ("accuracy", "purity", "clean_ratio", "speed", "by_class", "confusion"):
+        assert f'href="/numbers/{name}.csv"' in page
+        status, headers, text = client.ask(f"/numbers/{name}.csv")
+        assert status == 200
+        assert headers["Content-Type"].startswith("text/csv")
+        assert len(text.splitlines()) > 2
+    assert client.ask("/suspects.csv")[2].startswith("id,given,suggested,score")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing", "/decisions.jsonl", "/../about.json", "/%2e%2e/about.json",
+        "/numbers/..%2f.csv", "/numbers/../../about.json", "/page.css/../../run_page.py",
+        "/templates/run.html",
+    ],
+)  # fmt: skip
+def test_no_file_is_served_by_its_path(client: Client, path: str) -> None:
+    assert client.ask(path)[0] == 404
+
+
+def test_headers_are_strict(client: Client) -> None:
+    for path in ("/", "/page.css", "/review.js", "/suspects", "/nothing", "/curves"):
+        _, headers, _ = client.ask(path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cache-Control"] == "no-store"
+        assert not any(name.lower().startswith("access-control") for name in headers)
+        assert headers["Server"].strip() == "tamis"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:PORT", "127.0.0.1", "127.0.0.1:1", "", None, "a@localhost:PORT"],
+)
+def test_names_of_others_are_not_answered(client: Client, host: str | None) -> None:
+    host = host.replace("PORT", str(client.port)) if host else host
+    for path in ("/", "/suspects", "/review.js"):
+        assert client.ask(path, Host=host)[0] == 421
+    status, _ = client.post({"id": "a", "decision": "keep"}, Host=host)
+    assert status == 421
+    for name in ("localhost", "LOCALHOST", "127.0.0.1", "[::1]"):
+        assert client.ask("/", Host=f"{name}:{client.port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": None},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"X_Tamis": None},
+        {"Content_Type": "text/plain"},
+        {"Content_Type": None},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+    ids=str,
+)
+def test_nobody_elses_page_may_decide(client: Client, folder: Path, headers: dict) -> None:
+    body = {"id": first_ids(folder)[0], "decision": "keep"}
+    assert client.post(body, **headers)[0] == 403
+    assert not (folder / "decisions.jsonl").exists()
+    assert client.post(body, Sec_Fetch_Site="same-origin")[0] == 200
+
+
+@pytest.mark.parametrize("length", [None, "x", "-1", str(2**40), "70000"])
+def test_what_is_too_long_is_not_read(client: Client, length: str | None) -> None:
+    assert client.post({"id": "a"}, **{"Content-Length": length})[0] == 413
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods_are_none(client: Client, method: str) -> None:
+    assert client.ask("/decisions", method)[0] == 501
+
+
+def test_a_token_opens_once_then_a_cookie(folder: Path, serve: Serve) -> None:
+    server = serve(folder, "a-secret")
+    client = Client(server)
+    assert server.url.endswith("/?token=a-secret")
+    for path in ("/", "/review.js", "/suspects", "/?token=wrong", "/suspects?token=a-secret"):
+        assert client.ask(path)[0] == 403
+    body = {"id": first_ids(folder)[0], "decision": "keep"}
+    assert client.post(body)[0] == 403
+    status, headers, _ = client.ask("/?token=a-secret")
+    assert (status, headers["Location"]) == (303, "/")
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    pair = cookie.split(";")[0]
+    assert client.ask("/", Cookie=pair)[0] == 200
+    assert client.post(body, Cookie=pair)[0] == 200
+    for wrong in ("", "x", pair + "x", pair.replace("secret", "sécret"), "=;;=", "a\x01=b"):
+        assert client.ask("/", Cookie=wrong.encode("utf-8", "replace").decode("latin-1"))[0] == 403
+
+
+def test_who_is_loopback() -> None:
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))  # noqa: S104
+
+
+def test_opened_wider_it_answers_to_addresses_and_its_own_name() -> None:
+    guard = Guard("0.0.0.0", 80, "token")  # noqa: S104
+    assert guard.answers_to("10.0.0.7")
+    assert guard.answers_to("[fe80::1]:80")
+    assert not guard.answers_to("evil.example")
+    assert not Guard("127.0.0.1", 80, None).answers_to("10.0.0.7")
+
+
+def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tamis.cli", "watch", str(folder), "--port", "0"]
+        + ["--host", "0.0.0.0"],  # noqa: S104
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        url = line.split()[-1]
+        assert url.startswith("http://0.0.0.0:")
+        port, token = url.removeprefix("http://0.0.0.0:").split("/?token=")
+        assert len(token) > 40
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 403
+        connection.close()
+        connection.request("GET", f"/?token={quote(token)}")
+        assert connection.getresponse().status == 303
+        connection.close()
+    finally:
+        process.send_signal(2)
+        out, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert token not in out + errors  # printed once
+
+
+def test_a_port_that_is_taken_costs_one_line(folder: Path, serve: Serve, capsys) -> None:
+    from tamis.cli.main import main
+
+    server = serve(folder)
+    assert main(["watch", str(folder), "--port", str(server.server_port)]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_fifty_thousand_are_as_easy_as_fifty(tmp_path: Path, serve: Serve) -> None:
+    (tmp_path / "log.jsonl").write_text("")
+    write_shown(
+        tmp_path,
+        (
+            Shown(f"{n}", f"c{n % 10}", f"c{n % 7}", 1 - n / 200_000, n, n, {"text": "x" * 400})
+            for n in range(50_000)
+        ),
+    )
+    client = Client(serve(tmp_path))
+    assert client.get("/suspects")["total"] == 50_000
+    started = monotonic()
+    for page in (0, 400, 833):
+        found = client.get("/suspects", page=page, given="c3")
+        assert found["total"] == 5000
+    assert (monotonic() - started) / 3 < 1
