@@ -27,7 +27,7 @@ docs: $(VENV)/.ok  ## the site, into docs/_build/index.html; no network, no warn
 
 bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into docs/performance.md
 	$(BIN)/python -m benchmarks.slots
-	$(BIN)/python -m benchmarks.buffers --out docs/benchmarks
+	$(BIN)/python -m benchmarks.buffers --out results/benchmarks
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.staleness
 	$(BIN)/python -m benchmarks.page
@@ -49,7 +49,7 @@ advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online d
 	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
 
 results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
-	$(BIN)/tamis reproduce page --out docs/paper --page docs/results.md
+	$(BIN)/tamis reproduce page --out results/paper --page docs/results.md
 
 $(VENV)/.demo: pyproject.toml constraints.txt  ## what a first look takes
 	$(PYTHON) -m venv $(VENV)

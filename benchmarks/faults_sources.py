@@ -28,7 +28,7 @@ from tests.faults.row import Row
 from tests.support.brokers import BROKERS, Server, record
 from tests.support.fuzz_records import records
 
-OUT = Path(__file__).parent.parent / "docs" / "reliability" / "sources.csv"
+OUT = Path(__file__).parent.parent / "results" / "reliability" / "sources.csv"
 COLUMNS = Columns(["a", "b"], label="kind", classes=2, id="id")
 LOAD = 200
 """Messages that must come through between two restarts, so that each hits a stream under load."""

@@ -21,7 +21,7 @@ import torch
 
 Row = tuple[str, str, str]
 Line = dict[str, str]
-FOLDER = Path("docs/benchmarks")
+FOLDER = Path("results/benchmarks")
 PAGE = Path("docs/performance.md")
 ROWS = ("what", "measured", "bar")
 GRID = ("rows", "k", "width", "naive", "itlm", "ogrs_exact", "ogrs", "loop")
@@ -143,7 +143,7 @@ def grid(lines: list[Line]) -> Iterator[str]:
         return
     yield "## The grid"
     yield GRID_WORDS
-    yield "![Milliseconds of a slot over rows held](benchmarks/slots.png)"
+    yield "![Milliseconds of a slot over rows held](../results/benchmarks/slots.png)"
     columns = GRID[3:]
     yield table(
         ("rows held", "K", "width", "naive", "ITLM", "OGRS, exact", "OGRS", "the loop"),
@@ -239,8 +239,9 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 OPENING = """# Performance
 
-Written by `python -m benchmarks.page` from the files in [benchmarks](benchmarks) alone; a test
-compares. What is compared was timed in one process, turn by turn, so that a slow minute hits all.
+Written by `python -m benchmarks.page` from the files in
+[results/benchmarks](../results/benchmarks) alone; a test compares.
+What is compared was timed in one process, turn by turn, so that a slow minute hits all.
 A ratio is the median over rounds, at least 20 of them, with its 95% interval by bootstrap. Ratios
 travel from machine to machine; milliseconds do not."""
 

@@ -2,7 +2,7 @@
 
 python -m benchmarks.ranks [--parts PART ...] [--trials 20] [--page]
 
-Every part starts jobs of its own by torchrun. Files go to docs/scale, tables into docs/scale.md.
+Every part starts jobs of its own by torchrun. Files go to results/scale, tables into docs/scale.md.
 Run nothing else meanwhile: two ranks want two cores.
 """
 
@@ -27,7 +27,7 @@ from scipy.stats import t as student
 from benchmarks.page import Line, Row, machine, read, save, save_rows, table, verdict
 from benchmarks.rank_jobs import SELECTORS, WIDTH, finish, kill, launch, wait_for
 
-FOLDER, PAGE = Path("docs/scale"), Path("docs/scale.md")
+FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
 COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
 WIRE = ("selector", "held", "pool", "views", "gradients", "all", "kernel")
 MODEL = (

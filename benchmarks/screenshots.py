@@ -1,6 +1,6 @@
 """Pictures of every page for the docs: a run on digits, seen through a real browser.
 
-python -m benchmarks.screenshots --out docs/review
+python -m benchmarks.screenshots --out results/review
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DRAWN = "document.body.dataset.ready && document.querySelector('#curves svg')"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/review"))
+    parser.add_argument("--out", type=Path, default=Path("results/review"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place, Chromium() as browser:
         plausible, ogrs = Path(place) / "digits-plausible", Path(place) / "digits-ogrs"

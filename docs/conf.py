@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import tamis  # noqa: E402
-from tamis.cli import build_parser  # noqa: E402
+from tamis.cli.main import build_parser  # noqa: E402
 
 project = "tamis"
 release = version = tamis.__version__

@@ -9,11 +9,12 @@ from statistics import mean
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS.parent / "results"
 PAGE = (DOCS / "methods" / "ogrs.md").read_text()
 
 
 def read(name: str) -> list[dict[str, str]]:
-    with (DOCS / "audit" / name).open(newline="") as file:
+    with (RESULTS / "audit" / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -54,13 +55,13 @@ def test_numbers_of_the_ablation() -> None:
 
 
 def read_curves() -> list[dict[str, str]]:
-    with (DOCS / "paper" / "curves.csv").open(newline="") as file:
+    with (RESULTS / "paper" / "curves.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def test_the_table_of_plausible() -> None:
     page = (DOCS / "methods" / "plausible.md").read_text()
-    with (DOCS / "plausible" / "results.csv").open(newline="") as file:
+    with (RESULTS / "plausible" / "results.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
     runs += [
         line | {"data": "cifar10-resnet", "noise": "symmetric"}
@@ -101,7 +102,7 @@ def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:
 
 def test_the_table_of_the_tracker() -> None:
     page = (DOCS / "methods" / "tracker.md").read_text()
-    with (DOCS / "tracker" / "results.csv").open(newline="") as file:
+    with (RESULTS / "tracker" / "results.csv").open(newline="") as file:
         runs = [run for run in csv.DictReader(file) if run["change"] == "none"]
     lines = [line for line in page.splitlines() if line.startswith(("| symmetric", "| pair"))]
     assert len(lines) == 5
@@ -123,7 +124,7 @@ def test_the_table_of_the_tracker() -> None:
 
 def test_the_table_of_the_tracker_on_cifar10() -> None:
     page = (DOCS / "methods" / "tracker.md").read_text()
-    with (DOCS / "tracker" / "cifar10" / "results.csv").open(newline="") as file:
+    with (RESULTS / "tracker" / "cifar10" / "results.csv").open(newline="") as file:
         runs = [run for run in csv.DictReader(file) if run["change"] == "none"]
     lines = [line for line in page.splitlines() if line.startswith("| CIFAR-10, ")]
     assert 2 * len(lines) == len(runs) == 10
@@ -146,14 +147,14 @@ def test_the_table_of_faults() -> None:
     """Every row of both files is on the page, as it was measured."""
     page = (DOCS / "reliability.md").read_text()
     for name in ("results.csv", "sources.csv"):
-        with (DOCS / "reliability" / name).open(newline="") as file:
+        with (RESULTS / "reliability" / name).open(newline="") as file:
             for row in csv.DictReader(file):
                 assert f"| {row['fault']} | {row['figure']} | {row['bar']} | yes |" in page
 
 
 def test_the_table_of_drift() -> None:
     page = (DOCS / "methods" / "plausible.md").read_text()
-    with (DOCS / "plausible" / "drift.csv").open(newline="") as file:
+    with (RESULTS / "plausible" / "drift.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
     lines = [line for line in page.splitlines() if line.startswith("| drift: ")]
     assert len(lines) == len({run["method"] for run in runs}) == 6
@@ -175,7 +176,7 @@ def test_the_table_of_drift() -> None:
 
 def test_the_ablation_of_plausible() -> None:
     page = (DOCS / "methods" / "plausible.md").read_text()
-    with (DOCS / "plausible" / "ablation.csv").open(newline="") as file:
+    with (RESULTS / "plausible" / "ablation.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
     (head,) = (line for line in page.splitlines() if line.startswith("| | digits"))
     cells = [cell.strip() for cell in head.strip("| ").split("|")]

@@ -25,9 +25,14 @@ from tests.faults.numbers import spoilt_steps
 from tests.faults.row import Row
 from tests.faults.streams import many_rows, no_information, noise_burst
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 PAGE, RESULTS, SOURCES = (
-    DOCS / name for name in ("reliability.md", "reliability/results.csv", "reliability/sources.csv")
+    ROOT / name
+    for name in (
+        "docs/reliability.md",
+        "results/reliability/results.csv",
+        "results/reliability/sources.csv",
+    )
 )
 START, END = "<!-- the matrix: written by python -m tests.faults.matrix -->", "<!-- end -->"
 COLUMNS = [field.name for field in fields(Row)]

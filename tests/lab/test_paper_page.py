@@ -16,6 +16,7 @@ from tamis.lab.rows import read
 from tamis.lab.table import CLEAN_RATIOS, Line, Settings, methods
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
+RESULTS = DOCS.parent / "results"
 SEEDS = 2
 
 
@@ -172,18 +173,18 @@ def test_a_run_that_is_shorter_than_others_is_left_out(tmp_path: Path) -> None:
 def test_the_page_of_the_project_is_what_its_files_say() -> None:
     page = DOCS / "results.md"
     text = page.read_text()
-    curves = DOCS / "paper" / "curves.csv"
-    part = to_markdown(read(curves, Line), page, DOCS / "paper", Settings())
+    curves = RESULTS / "paper" / "curves.csv"
+    part = to_markdown(read(curves, Line), page, RESULTS / "paper", Settings())
     assert put_between(text, part, PART) == text
-    results = in_order(read(DOCS / "board" / "results.csv", board.Result))
+    results = in_order(read(RESULTS / "board" / "results.csv", board.Result))
     (title,) = re.findall("^## (The board of .*)$", text, re.MULTILINE)
     tables = as_tables(summarise(results))
     assert put_between(text, board_page.to_markdown(tables, about(results), page, title)) == text
-    for name in re.findall(r"\]\((paper/.*?\.png)\)", text):
+    for name in re.findall(r"\]\((../results/paper/.*?\.png)\)", text):
         assert (DOCS / name).exists()
 
 
 def test_what_is_kept_is_small() -> None:
-    curves = DOCS / "paper" / "curves.csv"
+    curves = RESULTS / "paper" / "curves.csv"
     assert not curves.exists() or curves.stat().st_size < 1_000_000
     assert {line.method for line in read(curves, Line)} <= methods(Settings()).keys()

@@ -12,7 +12,7 @@ from tamis.lab import board, tracker
 from tamis.lab.rows import append, as_row, from_row, header, key, read
 from tamis.sources import BadInputError
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def test_other_columns_are_refused(head: str, tmp_path: Path) -> None:
     ],
 )
 def test_the_files_of_the_project_are_whole(name: str, kind: type[Result]) -> None:
-    path = DOCS / name
+    path = RESULTS / name
     lines = path.read_bytes().splitlines()
     assert len(read(path, kind)) == len(lines) - 1
     assert header(kind)[0] == lines[0].decode().split(",")[0]

@@ -30,6 +30,7 @@ from tamis.noise import Change, Estimate
 from tamis.streams import Constant, Replay, Symmetric, digits
 
 DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS.parent / "results"
 SMALL = Cell(data="digits", slots=120, rows=10)
 NO_CHANGES = list[tuple[int, Change]]()
 
@@ -190,7 +191,7 @@ def test_a_mistake_costs_one_line_before_anything_runs(
 
 def test_numbers_on_the_page_are_those_of_the_file() -> None:
     page = (DOCS / "methods" / "tracker.md").read_text()
-    results = read(DOCS / "tracker" / "results.csv", Result)
+    results = read(RESULTS / "tracker" / "results.csv", Result)
 
     def of(name: str, *where: object) -> str:
         mine = [r for r in results if (r.change, r.selector, *astuple(r)[4:6]) == ("none", *where)]

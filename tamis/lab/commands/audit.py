@@ -17,7 +17,7 @@ from tamis.monitoring.progress import Bar
 
 HELP = "Run OGRS in its three settings, and an ablation of its default, beside the baselines."
 EXAMPLES = """examples:
-  tamis audit settings --out docs/audit
+  tamis audit settings --out results/audit
   tamis audit ablation --jobs 2
 
 Parts: settings (the paper's, the released and the default rule), ablation (the default with one

@@ -141,7 +141,7 @@ def run_page(options: Namespace) -> int:
 
     The page's board is rebuilt as well, where the runs of one lie beside those of the paper.
     """
-    folder, console = options.out or Path("docs/paper"), Console()
+    folder, console = options.out or Path("results/paper"), Console()
     check_page(options.page)
     write_page(folder / "curves.csv", options.page, settings_of(options), console)
     runs = folder.parent / "board" / "results.csv"

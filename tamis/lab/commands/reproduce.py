@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   tamis reproduce table --quick --data mnist
   tamis reproduce table --data cifar10 --methods OGRS naive --seeds 2 --processes 10 --limit 560
   tamis reproduce dynamic --seeds 2
-  tamis reproduce page --out docs/paper --page docs/results.md
+  tamis reproduce page --out results/paper --page docs/results.md
 
 table and dynamic add each run to curves.csv as it ends; what was stopped goes on where it stopped.
 """

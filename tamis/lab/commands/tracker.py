@@ -31,7 +31,7 @@ from tamis.monitoring.progress import Bar
 
 HELP = "Measure how well the clean ratio of a stream is followed, and the alarm for its changes."
 EXAMPLES = """examples:
-  tamis tracker --out docs/tracker
+  tamis tracker --out results/tracker
   tamis tracker --data digits --slots 900 --rows 10 --seeds 1
   tamis tracker --data cifar10 --model resnet18 --device cuda --slots 8000 --k 32
 
