@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor
@@ -16,7 +16,8 @@ class Selector(Protocol):
     """Chooses what to train on. It changes neither the pool nor the model.
 
     One that must remember something from slot to slot gives it away by `state()`, a dict of
-    tensors, and takes it back by `load(state)`.
+    tensors, and takes it back by `load(state)`. The class attributes `preferred_window` and
+    `preferred_warm_up` declare the view and the warm-up that it works best with.
     """
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
@@ -35,6 +36,22 @@ class Planner(Selector, Protocol):
     def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
         """Pick at most k rows of the pool by this chance."""
         ...
+
+
+def preferred_window(selector: Selector) -> int | Literal["average"]:
+    """Return how many of the model's last states this selector looks through, or "average".
+
+    "average" is the running average of the weights. A selector declares it as a class attribute
+    of the same name; the default is 1, the model as it is.
+    """
+    window: int | Literal["average"] = getattr(selector, "preferred_window", 1)
+    return window
+
+
+def preferred_warm_up(selector: Selector) -> int:
+    """Return how many first slots pick at random before this selector does, 200 by default."""
+    slots: int = getattr(selector, "preferred_warm_up", 200)
+    return slots
 
 
 LEAST_PER_PICK = 4

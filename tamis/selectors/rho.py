@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, Tensor
 
@@ -28,6 +29,8 @@ class RHO:
     In the paper's letters: batch is n_B, rows drawn at random to be judged, at least 4 a pick;
     k is n_b.
     """
+
+    preferred_window: ClassVar = "average"
 
     holdout: ModelView | None = None
     batch: int = 320

@@ -17,10 +17,11 @@ from torch import Generator, nn
 import tamis
 from tamis import selectors
 from tamis.data import Picks, Samples
-from tamis.model_view import Average, ModelView
+from tamis.model_view import Average, ModelView, Window
 from tamis.models import mlp
 from tamis.monitoring.monitor import purity_of
 from tamis.selectors import ELR, RHO, SELECTORS, Naive, Oracle, Selector
+from tamis.selectors.protocol import preferred_warm_up, preferred_window
 
 NO_SIEVE = {Naive, ELR, RHO}  # they pick at random, mend the targets, or look for what is hard
 MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ledger.py"}
@@ -55,6 +56,16 @@ def select(
 
 def test_every_selector_is_listed() -> None:
     assert set(ALL) == set(SELECTORS)
+
+
+@each
+def test_it_works_through_the_view_that_it_prefers(kind, blobs: Samples, blob_model) -> None:
+    selector = kind()
+    window = preferred_window(selector)
+    memory = Average() if window == "average" else Window(window)
+    assert preferred_warm_up(selector) >= 0
+    picks = selector.select(blobs, ModelView(blob_model, memory), 16, Generator().manual_seed(0))
+    assert len(picks) >= 1
 
 
 @each

@@ -7,7 +7,16 @@ import torch
 from torch import Generator
 
 from tamis.data import Picks
-from tamis.selectors.protocol import SHORT, draw, first_of_each, lowest_marked, plan_rows
+from tamis.selectors import RHO, Naive, Plausible
+from tamis.selectors.protocol import (
+    SHORT,
+    draw,
+    first_of_each,
+    lowest_marked,
+    plan_rows,
+    preferred_warm_up,
+    preferred_window,
+)
 
 
 @pytest.mark.parametrize("count", [1, 5, SHORT, SHORT + 1, 10**6])
@@ -81,3 +90,11 @@ def test_leaving_out_what_is_no_pick_keeps_the_mean() -> None:
     torch.testing.assert_close(
         (losses[picks.rows] * picks.weights).mean(), (losses * weights).mean()
     )
+
+
+def test_the_view_and_warm_up_are_those_that_a_selector_declares() -> None:
+    assert [(preferred_window(kind()), preferred_warm_up(kind())) for kind in (Plausible, RHO)] == [
+        ("average", 0),
+        ("average", 200),
+    ]
+    assert (preferred_window(Naive()), preferred_warm_up(Naive())) == (1, 200)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -100,6 +100,9 @@ class Plausible:
     over a quarter of the pool that gives way to new ones.
     docs/methods/plausible.md has the problem that this solves, and what each part is worth.
     """
+
+    preferred_window: ClassVar = "average"
+    preferred_warm_up: ClassVar = 0
 
     voters: int = 2048
     sharpness: float = 20.0
