@@ -23,6 +23,10 @@ from tamis.sources.rows import Row, ToRow
 NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
 
 
+Read = tuple[Samples, list[str] | None, dict[str, Any]]
+"""Samples, the ids of their rows as text if they have any, and the offset after them."""
+
+
 class TooManyBadError(TamisError):
     """So many records were bad that the stream is not what it was taken for."""
 
@@ -72,33 +76,74 @@ class Feed:
         self.dead_letters = dead_letters
         self.most_bad = most_bad
         self.reasons: Counter[str] = Counter()
-        offset = offset or {}
-        self._position = offset.get("source")
-        self._seen = int(offset.get("seen", 0))
-        self._bad = int(offset.get("bad", 0))
-        kind = offset.get("kind")
-        self._kind: tuple[tuple[int, ...], str] | None = (tuple(kind[0]), kind[1]) if kind else None
+        self._kind: tuple[tuple[int, ...], str] | None = None
+        self._peeked: deque[Read] = deque()
+        self._reader: Iterator[Read] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
         self._recent_bad = 0
         self._last = ""
         self._late: float | None = None
         self._closed = False
+        self.seek(offset or {})
 
     def __iter__(self) -> Iterator[Samples]:
+        for samples, _ in self.named():
+            yield samples
+
+    def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
+        """Yield samples and the ids of their rows as text; None where records have none."""
+        while read := self._peeked.popleft() if self._peeked else self._next():
+            samples, names, self._offset = read
+            yield samples, names
+
+    def peek(self, rows: int) -> list[Samples]:
+        """Return the first rows that are to come, or fewer where the stream ends.
+
+        They are yielded later all the same, and `offset` does not count them until then.
+        """
+        while sum(len(samples) for samples, *_ in self._peeked) < rows and (read := self._next()):
+            self._peeked.append(read)
+        return [samples for samples, *_ in self._peeked]
+
+    def seek(self, offset: dict[str, Any]) -> None:
+        """Continue from an offset that an earlier feed had."""
+        self._position = offset.get("source")
+        self._seen, self._bad = int(offset.get("seen", 0)), int(offset.get("bad", 0))
+        kind = offset.get("kind")
+        self._kind = (tuple(kind[0]), kind[1]) if kind else None
+        self._offset = self._reached()
+        self._peeked.clear()
+        self._reader = None
+
+    @property
+    def offset(self) -> dict[str, Any]:
+        """What to save together with the trainer's state, and to continue from by `seek`."""
+        return dict(self._offset)
+
+    def _next(self) -> Read | None:
+        """Read on with the reader that is open; at its end the next call opens another."""
+        self._reader = self._reader or self._read()
+        read = next(self._reader, None)
+        if read is None:
+            self._reader = None
+        return read
+
+    def _read(self) -> Iterator[Read]:
+        """Read on from the position, and yield what is usable with the offset after it."""
         for batch in self.source.read(self._position):
-            samples = self._sift(batch)
+            samples, names = self._sift(batch)
             self._position = batch.offset
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
             if len(samples):
-                yield samples
+                yield samples, names, self._reached()
+            if not self._peeked:  # batches of bad records alone count as read, too
+                self._offset = self._reached()
             if len(self._recent) == self._recent.maxlen:
                 self._judge()
         if not self._closed:  # a stream that was cut off has not shown what it is
             self._judge()
 
-    @property
-    def offset(self) -> dict[str, Any]:
-        """What to save together with the trainer's state, and to give to the next feed."""
+    def _reached(self) -> dict[str, Any]:
         return {
             "source": self._position,
             "seen": self._seen,
@@ -143,7 +188,7 @@ class Feed:
     ) -> None:
         self.close()
 
-    def _sift(self, batch: Batch) -> Samples:
+    def _sift(self, batch: Batch) -> tuple[Samples, list[str] | None]:
         """Make samples of the good records; the others are counted and put aside."""
         rows: list[Row] = []
         for record, place in zip(batch.records, batch.places, strict=True):
@@ -164,7 +209,8 @@ class Feed:
                 if self.dead_letters:
                     raw = record.raw if isinstance(record, Unreadable) else record
                     self.dead_letters.write(place, self._last, raw)
-        return stack(rows)
+        names = [row.name or str(row.id) for row in rows]
+        return stack(rows), names if any(row.name for row in rows) else None
 
     def _row(self, record: Any) -> Row:
         """Make a row of one record, and see that it fits the rows before."""
@@ -186,7 +232,7 @@ class Feed:
         if number is not None and not 0 <= number < 2**63:
             raise BadRecordError("id is no whole number of 63 bits", str(number)[:100])
         self._kind = kind
-        return Row(array, label, number)
+        return Row(array, label, number, made.name)
 
     def _note(self, bad: bool) -> None:
         if len(self._recent) == self._recent.maxlen:

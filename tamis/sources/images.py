@@ -51,7 +51,7 @@ class Images:
         return Row(
             self._decode(self._bytes(cell(record, self.column))),
             label_of(record, self.label, self._numbers),
-            id_of(record, self.id),
+            *id_of(record, self.id),
         )
 
     def _bytes(self, value: Any) -> io.BytesIO | Path:

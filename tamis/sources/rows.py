@@ -15,11 +15,12 @@ from tamis.sources.protocol import BadRecordError
 
 
 class Row(NamedTuple):
-    """One input, the number of its class, and an id where the record has one of its own."""
+    """One input, the number of its class, and the record's own id, as a number and as text."""
 
     input: np.ndarray | Tensor
     label: int
     id: int | None = None
+    name: str | None = None
 
 
 ToRow = Callable[[Any], Any]
@@ -35,7 +36,7 @@ class Columns:
 
     >>> to_row = Columns(["width", "height"], label="kind", classes=["ant", "bee"])
     >>> to_row({"width": "1.5", "height": 2, "kind": "bee"})
-    Row(input=array([1.5, 2. ], dtype=float32), label=1, id=None)
+    Row(input=array([1.5, 2. ], dtype=float32), label=1, id=None, name=None)
     """
 
     inputs: Sequence[str]
@@ -56,7 +57,8 @@ class Columns:
                     numbers = np.asarray(values, np.float32)
         except (TypeError, ValueError, OverflowError) as error:
             raise BadRecordError("inputs are no numbers", str(error)) from None
-        return Row(numbers, label_of(record, self.label, self._numbers), id_of(record, self.id))
+        label = label_of(record, self.label, self._numbers)
+        return Row(numbers, label, *id_of(record, self.id))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -94,14 +96,14 @@ def label_of(record: Any, name: str, numbers: Mapping[str, int]) -> int:
     return numbers[text]
 
 
-def id_of(record: Any, name: str | None) -> int | None:
-    """Read an id: a whole number as it is, anything else as a number that its text always gives."""
+def id_of(record: Any, name: str | None) -> tuple[int | None, str | None]:
+    """Return a record's id as a number and as text; text that is no number is hashed to one."""
     if name is None:
-        return None
+        return None, None
     value = cell(record, name)
     if value is None or value == "":
         raise BadRecordError("id missing")
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
-        return value
+        return value, str(value)
     digest = blake2b(str(value).encode(errors="replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return int.from_bytes(digest, "big") >> 1, str(value)

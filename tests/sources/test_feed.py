@@ -294,3 +294,27 @@ def test_fuzzed_tables_are_read_to_their_end(tmp_path: Path) -> None:
     for stop in (0, len(whole) // 2):
         rest = list(Files(path, rows=500).read(whole[stop].offset))
         assert [batch.records for batch in rest] == [batch.records for batch in whole[stop + 1 :]]
+
+
+def test_what_is_peeked_at_comes_later_and_is_not_in_the_offset() -> None:
+    feed = Feed(Given(make(30)), COLUMNS)
+    first = feed.peek(12)
+    assert sum(map(len, first)) >= 12
+    assert feed.offset["seen"] == 0
+    samples = next(feed.named())[0]
+    assert torch.equal(samples.ids, first[0].ids)
+    assert feed.offset["seen"] == len(samples)
+    rest = Feed(Given(make(30)), COLUMNS, offset=feed.offset)
+    assert torch.equal(
+        torch.cat([part.ids for part in rest]), torch.cat([part.ids for part in feed])
+    )
+
+
+def test_ids_that_are_text_are_known_by_it() -> None:
+    columns = Columns(["x"], label="y", classes=2, id="name")
+    records = [{"x": 1.0, "y": 0, "name": name} for name in ("a-1", "b-2", 3)]
+    ((samples, names),) = Feed(Given(records), columns).named()
+    assert names == ["a-1", "b-2", "3"]
+    assert len(samples.ids.unique()) == 3
+    ((_, none),) = Feed(Given(records), Columns(["x"], label="y", classes=2)).named()
+    assert none is None
