@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.page import FOLDER, Row, save_rows
 from benchmarks.timing import race, ratio
-from tamis import OGRS, ModelView, Naive, Samples, Selector, Sliding, Trainer
+from tamis import OGRS, Execution, ModelView, Naive, Samples, Selector, Sliding, Trainer
 from tamis.models import mlp, resnet18, start
 from tamis.selectors.ogrs.kernels import nearest_on_gpu, walk_on_gpu
 from tamis.selectors.ogrs.projection import nearest_in_chunks, walk_in_steps
@@ -103,13 +103,20 @@ def same_picks() -> list[Row]:
     return rows
 
 
-def make_trainer(selector: Selector, samples: Samples, k: int = 128, **settings: object) -> Trainer:
+def make_trainer(
+    selector: Selector,
+    samples: Samples,
+    k: int = 128,
+    graphed: bool = False,
+    refresh: int | None = None,
+    **settings: object,
+) -> Trainer:
     model = start(resnet18, tuple(samples.inputs.shape[1:]), 10, 0).to(GPU)
     model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4)
     trainer = Trainer(
-        model, optimizer, selector, Sliding(len(samples)), k, device=GPU,
-        precision=torch.bfloat16, **settings,
+        model, optimizer, selector, Sliding(len(samples)), k,
+        execution=Execution(GPU, torch.bfloat16, graphed, refresh), **settings,
     )  # fmt: skip
     for first in range(0, len(samples), 5000):
         trainer.step(samples[slice(first, first + 5000)])

@@ -280,12 +280,12 @@ STREAM_WORDS = """Rows are made up as they are needed, two labels in five wrong,
 BUFFER_WORDS = """One million rows of 64 numbers in chunks of 256 through each buffer, 50,000 held;
 memory of the process just after the buffer was full, and how much it grew from there to the end."""
 
-STALENESS_WORDS = """`Trainer(refresh=...)` keeps the features of every row and renews some in each
-slot, so that OGRS needs no pass of its own. What that costs: MNIST, 5,000 rows held, half of the
-labels right, MLP, K = 32, 3,000 slots of which 500 naive, means of three seeds. The regret is the
-mean slope at the picks over that of the pool, both with fresh features, at every 50th slot: 1 is
-chance, lower is better. The error of features is that of kept against fresh ones, relative to the
-fresh. Times are medians over stretches of 50 slots."""
+STALENESS_WORDS = """`Execution(refresh=...)` keeps the features of every row and renews some in
+each slot, so that OGRS needs no pass of its own. What that costs: MNIST, 5,000 rows held, half of
+the labels right, MLP, K = 32, 3,000 slots of which 500 naive, means of three seeds. The regret is
+the mean slope at the picks over that of the pool, both with fresh features, at every 50th slot: 1
+is chance, lower is better. The error of features is that of kept against fresh ones, relative to
+the fresh. Times are medians over stretches of 50 slots."""
 
 GPU_WORDS = """`python -m benchmarks.gpu` on a machine with a GPU: CIFAR-10 of 50,000, ResNet-18 in
 bfloat16, channels last, K = 128. Scans in bfloat16 and in one pass of TF32 are as

@@ -10,7 +10,7 @@ from tamis.optim import ADMM
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector, pick
 from tamis.sources import BadInputError, Intake
 from tamis.streams import Replay
-from tamis.training import DivergedError, Trainer
+from tamis.training import DivergedError, Execution, Trainer
 
 __version__ = "0.1.0"
 
@@ -27,6 +27,7 @@ __all__ = [
     "Checkpoints",
     "CollapseWarning",
     "DivergedError",
+    "Execution",
     "Growing",
     "Intake",
     "ModelView",

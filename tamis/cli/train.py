@@ -36,7 +36,7 @@ from tamis.review import Suspect, find_suspects, write_suspects
 from tamis.runs import FILES
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.sources import Intake, OnBad, Table, open_table
-from tamis.training import DivergedError, Trainer
+from tamis.training import DivergedError, Execution, Trainer
 from tamis.training.recorder import Keeper, about_table
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
@@ -294,7 +294,7 @@ def build_trainer(
             pool_size=options.pool_size,
             intake=intake,
             tracker=Alarm(classes),
-            device=device,
+            execution=Execution(device),
             seed=options.seed,
         )
         if isinstance(buffer, PuriDivER):

@@ -116,7 +116,8 @@ class Shard:
         """Return all that the next slots depend on and that changes."""
         if give(self.buffer) is None:
             raise TypeError(
-                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`: it stays unsaved."
+                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`,"
+                " so it cannot be saved."
             )
         return {
             "slots": self.slots,

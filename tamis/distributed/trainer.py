@@ -28,7 +28,7 @@ from tamis.model_view.view import last_linear
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
 from tamis.sources import Intake
-from tamis.training import Augment, Trainer
+from tamis.training import Augment, Execution, Trainer
 from tamis.training.trainer import Outcome
 
 END = object()
@@ -44,7 +44,6 @@ class Settings(TypedDict, total=False):
     predict_first: bool
     criterion: Criterion
     tracker: Tracker | None
-    precision: torch.dtype | None
     patience: int
     seed: int
 
@@ -87,6 +86,7 @@ class RankTrainer(Trainer):
         augment: Augment | None = None,
         intake: Callable[[int], Intake] | None = None,
         classes: int | None = None,
+        precision: torch.dtype | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         unheeded = settings.keys() - Settings.__annotations__.keys()
@@ -113,7 +113,7 @@ class RankTrainer(Trainer):
         pool = SharedPool(ranks, shards, self._shards, pool_size)
         super().__init__(
             model, optimizer, selector, pool, k,
-            intake=Intake(classes), device=ranks.device, **settings,
+            intake=Intake(classes), execution=Execution(ranks.device, precision), **settings,
         )  # fmt: skip
         ranks.share([*self.model.parameters(), *self.model.buffers()])
         self.every = every

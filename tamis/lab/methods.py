@@ -74,7 +74,7 @@ from tamis.streams import (
     gaussians,
     mnist,
 )
-from tamis.training import Augment, Trainer
+from tamis.training import Augment, Execution, Trainer
 from tamis.training.augment import Mixup, ShiftAndFlip
 from tamis.training.pairs import CoTeaching, Decoupling, JoCoR
 
@@ -138,6 +138,12 @@ class Place:
     def device(self) -> str:
         """Say where models and rows are."""
         return "cuda" if self.gpu and torch.cuda.is_available() else "cpu"
+
+    def execution(self) -> Execution:
+        """Return how trainers execute here."""
+        if self.device == "cpu":
+            return Execution()
+        return Execution(self.device, self.precision, graphed=True)
 
 
 PLACES = {
@@ -244,9 +250,7 @@ class Scene:
             "warm_up": self.warm_up,
             "ema": place.decay,
             "augment": place.augment,
-            "device": place.device,
-            "precision": place.precision if place.device == "cuda" else None,
-            "graphed": place.device == "cuda",
+            "execution": place.execution(),
         }
         return Trainer(
             model,

@@ -25,7 +25,7 @@ from tamis.noise import Alarm, Change, Estimate, Tracker
 from tamis.selectors import OGRS, Naive, Plausible, Selector
 from tamis.sources import Intake
 from tamis.streams import Constant, Replay, Steps, cifar10, digits, fashion_mnist, mnist
-from tamis.training import Trainer
+from tamis.training import Execution, Trainer
 
 DATA = {load.__name__: load for load in (digits, mnist, fashion_mnist, cifar10)}
 """Rows that can be rotated: images."""
@@ -165,8 +165,8 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), RATES.get(cell.model, RATE)),
         SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=0 if averaged else unmeasured,
-        window=None if averaged else 1, tracker=both, intake=Intake(classes), device=device,
-        seed=cell.seed,
+        window=None if averaged else 1, tracker=both, intake=Intake(classes),
+        execution=Execution(device), seed=cell.seed,
     )  # fmt: skip
     readings, alarms = [], []
     for slot in trainer.run(changed(stream, cell, classes)):

@@ -1,6 +1,7 @@
 """Training on a stream: the trainer, its optimiser step, augmentation, methods of two models."""
 
 from tamis.training.augment import Augment
+from tamis.training.execution import Execution
 from tamis.training.trainer import DivergedError, Trainer
 
-__all__ = ["Augment", "DivergedError", "Trainer"]
+__all__ = ["Augment", "DivergedError", "Execution", "Trainer"]

@@ -29,6 +29,7 @@ from tamis.selectors import Naive, Selector
 from tamis.selectors.protocol import Planner, draw_rows
 from tamis.sources import Intake
 from tamis.training.augment import Augment
+from tamis.training.execution import CPU, Execution
 from tamis.training.step import Step
 
 COUNTED = 8192
@@ -68,16 +69,11 @@ class Trainer:
     targets on their way to the optimiser's step: it is called as `augment(inputs, targets,
     classes, generator)`, as `Mixup` is.
 
-    `refresh` keeps the features of every row in the buffer, and renews those of so many rows a
-    slot, in turn: a selector then needs no pass of its own, at the price of features that are
-    held / refresh slots old at the most. `precision` (torch.bfloat16) runs passes in it; `graphed`
-    plays selection and step back as one CUDA graph, or, where chance must be drawn between them,
-    the model's passes as graphs of their own. On a GPU no slot waits for the device: numbers come
-    over when they are read, and `DivergedError` is raised some slots late.
+    `execution` sets the device, the precision, CUDA graphs and the feature cache.
 
     A step whose loss is not finite, or whose gradient has exploded, is not taken but counted in
-    `skipped_steps`; `patience` of them in a row raise `DivergedError`. `state_dict` and `load_state_dict`, or
-    `Checkpoints` around them, stop a run and let it go on as if it had not stopped.
+    `skipped_steps`; `patience` of them in a row raise `DivergedError`. `state_dict` and
+    `load_state_dict`, or `Checkpoints` around them, stop a run and resume it as if unbroken.
     """
 
     def __init__(
@@ -92,15 +88,12 @@ class Trainer:
         window: int | None = 1,
         ema: float | None = 0.99,
         pool_size: int | None = None,
-        refresh: int | None = None,
         predict_first: bool = True,
         augment: Augment | None = None,
         criterion: Criterion = cross_entropy,
         intake: Intake | None = None,
         tracker: Tracker | None = None,
-        device: str | torch.device = "cpu",
-        precision: torch.dtype | None = None,
-        graphed: bool = False,
+        execution: Execution = CPU,
         patience: int = 10,
         seed: int = 0,
     ) -> None:
@@ -108,13 +101,12 @@ class Trainer:
             raise ValueError(f"A slot picks at least 1 row, got k={k}.")
         if window is None and ema is None:
             raise ValueError("Selectors look through a window or the average: set one of them.")
-        if graphed and window not in (None, 1):
+        if execution.graphed and window not in (None, 1):
             raise ValueError("A graph looks through one state: set window to 1, or None.")
-        if refresh is not None and refresh < 1:
-            raise ValueError(f"Features are renewed for at least 1 row a slot, got {refresh}.")
         if patience < 1:
             raise ValueError(f"At least 1 step is skipped before all stops, got {patience}.")
-        self.device = torch.device(device)
+        self.execution = execution
+        self.device = torch.device(execution.device)
         self.model = model.to(self.device)
         self.optimizer = optimizer
         self.selector = selector
@@ -122,7 +114,6 @@ class Trainer:
         self.k = k
         self.warm_up = warm_up
         self.pool_size = pool_size
-        self.refresh = refresh
         self.predict_first = predict_first
         self.patience = patience
         self.augment = augment
@@ -132,6 +123,7 @@ class Trainer:
         self.generator = torch.Generator().manual_seed(seed)
         self.average = None if ema is None else Average(ema)
         self.window = None if window is None else Window(window)
+        precision, graphed = execution.precision, execution.graphed
         self.now, self.averaged, windowed = (
             ModelView(model, memory, criterion, precision=precision, graphed=graphed)
             for memory in (None, self.average, self.window)
@@ -184,7 +176,7 @@ class Trainer:
     def settings(self) -> dict[str, Any]:
         """Say all that the numbers of a run depend on and that stays as it is."""
         described = ("model", "selector", "buffer", "criterion", "augment", "tracker")
-        plain = ("k", "warm_up", "pool_size", "refresh", "predict_first", "patience", "seed")
+        plain = ("k", "warm_up", "pool_size", "predict_first", "patience", "seed")
         rule = type(self.optimizer).__name__
         return {
             "trainer": type(self).__name__,
@@ -194,8 +186,9 @@ class Trainer:
             "window": self.window and self.window.length,
             "ema": self.average and self.average.decay,
             "on_bad": self.intake.on_bad,
-            "precision": describe(self._take_step.precision),
-            "graphed": self._graph is not None,
+            "precision": describe(self.execution.precision),
+            "graphed": self.execution.graphed,
+            "refresh": self.execution.refresh,
         }
 
     def state_dict(self) -> State:
@@ -207,7 +200,8 @@ class Trainer:
         self._settle()
         if give(self.buffer) is None:
             raise TypeError(
-                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`: it stays unsaved."
+                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`,"
+                " so it cannot be saved."
             )
         chance = {"trainer": self.generator.get_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
@@ -298,18 +292,19 @@ class Trainer:
     def _hold(self, samples: Samples) -> None:
         if not len(samples):
             return
-        if self.refresh is not None:
+        if self.execution.refresh is not None:
             samples = replace(samples, features=self.view.features(samples.inputs))
         self.buffer.append(samples, self.generator)
 
     def _renew(self, held: Samples) -> None:
         """Renew the features of the rows whose turn it is."""
-        if self.refresh is None or held.features is None:
+        refresh = self.execution.refresh
+        if refresh is None or held.features is None:
             return
-        every = -(-REFRESHED // self.refresh)
+        every = -(-REFRESHED // refresh)
         if self.slots % every:
             return
-        count = min(every * self.refresh, len(held))
+        count = min(every * refresh, len(held))
         first = self._renewed % len(held)
         for rows in (slice(first, first + count), slice(0, max(0, first + count - len(held)))):
             inputs = held.inputs[rows]

@@ -17,7 +17,19 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from tamis import Alarm, Intake, Monitor, Naive, Plausible, Samples, Sliding, Slot, Tracker, Trainer
+from tamis import (
+    Alarm,
+    Execution,
+    Intake,
+    Monitor,
+    Naive,
+    Plausible,
+    Samples,
+    Sliding,
+    Slot,
+    Tracker,
+    Trainer,
+)
 from tamis.buffers import BUFFERS, PuriDivER
 from tamis.checkpoint import (
     Checkpoints,
@@ -136,7 +148,9 @@ def test_every_selector_goes_on(kind, window: int | None, blobs: Samples, tmp_pa
 @pytest.mark.parametrize("refresh", [None, 32])
 def test_every_buffer_goes_on(kind, refresh: int | None, blobs: Samples, tmp_path: Path) -> None:
     def make() -> Trainer:
-        return make_trainer(Plausible(), buffer=kind(40), refresh=refresh, window=None)
+        return make_trainer(
+            Plausible(), buffer=kind(40), execution=Execution(refresh=refresh), window=None
+        )
 
     goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
 
@@ -188,7 +202,7 @@ PARTS: dict[str, Make] = {
     "alarm": lambda: make_trainer(tracker=Alarm(3, half_life=30)),
     "pool": lambda: make_trainer(Plausible(), pool_size=20, window=None),
     "no average": lambda: make_trainer(ema=None),
-    "bfloat16": lambda: make_trainer(precision=torch.bfloat16, refresh=8),
+    "bfloat16": lambda: make_trainer(execution=Execution(precision=torch.bfloat16, refresh=8)),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tamis import OGRS, DivergedError, Naive, Plausible, Samples, Sliding, Trainer
+from tamis import OGRS, DivergedError, Execution, Naive, Plausible, Samples, Sliding, Trainer
 from tamis.checkpoint import Checkpoints
 from tamis.losses import cross_entropy
 from tamis.models import start
@@ -35,8 +35,7 @@ def make_trainer(selector, graphed: bool = False, optimizer=None, **settings) ->
         Sliding(60),
         8,
         window=None,
-        device="cuda",
-        graphed=graphed,
+        execution=Execution("cuda", graphed=graphed),
         **settings,
     )
 

@@ -15,6 +15,7 @@ from tamis import (
     OGRS,
     BadInputError,
     DivergedError,
+    Execution,
     Growing,
     Intake,
     ModelView,
@@ -287,7 +288,7 @@ def test_a_batch_norm_does_not_remember_what_was_skipped(blobs: Samples) -> None
 
 def test_a_buffer_that_cannot_be_saved_says_so() -> None:
     class Mine(Growing):
-        state = None
+        state_dict = None
 
     with pytest.raises(TypeError, match="has no `state_dict`"):
         make_trainer(buffer=Mine(5)).state_dict()
@@ -316,7 +317,9 @@ class TestKeptFeatures:
     def test_all_are_fresh_where_nothing_is_learned(self, blobs: Samples) -> None:
         model = make_model(mlp)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
-        trainer = Trainer(model, optimizer, OGRS(), Sliding(200), 8, refresh=16)
+        trainer = Trainer(
+            model, optimizer, OGRS(), Sliding(200), 8, execution=Execution(refresh=16)
+        )
         for slot in trainer.run(stream_of(blobs, 50)):
             assert slot.loss is not None
         pool = trainer.buffer.pool()
@@ -326,7 +329,9 @@ class TestKeptFeatures:
         """A whole round of slots renews every row, also where the round does not divide evenly."""
         model = make_model(mlp)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
-        trainer = Trainer(model, optimizer, OGRS(), Growing(300), 8, refresh=70)
+        trainer = Trainer(
+            model, optimizer, OGRS(), Growing(300), 8, execution=Execution(refresh=70)
+        )
         trainer.step(blobs)
         pool = trainer.buffer.pool()
         fresh = pool.features.clone()
@@ -350,7 +355,7 @@ class TestKeptFeatures:
 
     def test_less_than_a_row_a_slot_is_refused(self) -> None:
         with pytest.raises(ValueError, match="at least 1 row"):
-            make_trainer(OGRS(), refresh=0)
+            Execution(refresh=0)
 
 
 def test_shares_of_a_large_buffer_are_counted_now_and_then() -> None:
@@ -365,7 +370,7 @@ def test_shares_of_a_large_buffer_are_counted_now_and_then() -> None:
 
 def test_a_graph_looks_through_one_state() -> None:
     with pytest.raises(ValueError, match="one state"):
-        make_trainer(graphed=True, window=3)
+        make_trainer(execution=Execution(graphed=True), window=3)
 
 
 def test_what_is_augmented_is_what_is_learned(blobs: Samples) -> None:
@@ -387,7 +392,10 @@ def test_lower_precision_learns_as_well(blobs: Samples, refresh: int | None) -> 
     accuracies = []
     for precision in (None, torch.bfloat16):
         trainer = make_trainer(
-            OGRS(), model=make_model(mlp), precision=precision, refresh=refresh, warm_up=300
+            OGRS(),
+            model=make_model(mlp),
+            warm_up=300,
+            execution=Execution(precision=precision, refresh=refresh),
         )
         trainer.step(blobs)
         for _ in range(400):

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Unpack
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -62,11 +63,12 @@ class CoTeaching(TwoModels):
         noise_rate: float = 0.5,
         ramp: int = 1000,
         batch: int | None = None,
+        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         self.keep = KeepRate(noise_rate, ramp)
         batch = self.keep.batch(k) if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         count = self.keep.count(len(batch), self.slots)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -29,10 +30,11 @@ class Decoupling(TwoModels):
         k: int = 32,
         *,
         batch: int | None = None,
+        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         batch = 4 * k if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs).argmax(dim=1) for one in self.both)

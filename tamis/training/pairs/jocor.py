@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -33,6 +34,7 @@ class JoCoR(TwoModels):
         ramp: int = 1000,
         strength: float = 0.1,
         batch: int | None = None,
+        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         if not 0 <= strength <= 1:
@@ -40,7 +42,7 @@ class JoCoR(TwoModels):
         self.keep = KeepRate(noise_rate, ramp)
         self.strength = strength
         batch = self.keep.batch(k) if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs) for one in self.both)

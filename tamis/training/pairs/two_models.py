@@ -17,11 +17,12 @@ from tamis.losses import Criterion
 from tamis.selectors import Naive
 from tamis.sources import Intake
 from tamis.training.augment import Augment
+from tamis.training.execution import Execution
 from tamis.training.trainer import Outcome, Trainer
 
 OWN = ("model", "optimizer", "average")
 """What the second model remembers for itself."""
-SHARED = ("ema", "criterion", "device")
+SHARED = ("ema", "criterion")
 """Settings that the second model needs as well; all else happens once a slot."""
 
 
@@ -34,7 +35,6 @@ class Settings(TypedDict, total=False):
     augment: Augment | None
     criterion: Criterion
     intake: Intake | None
-    device: str | torch.device
     patience: int
     seed: int
 
@@ -59,6 +59,8 @@ class TwoModels(Trainer, ABC):
         buffer: Buffer,
         k: int,
         batch: int,
+        *,
+        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         unheeded = settings.keys() - Settings.__annotations__.keys()
@@ -66,10 +68,19 @@ class TwoModels(Trainer, ABC):
             raise TypeError(f"Two models do not heed {', '.join(sorted(unheeded))}.")
         if batch < 1:
             raise ValueError(f"A slot draws at least 1 row, got batch={batch}.")
-        super().__init__(models[0], optimizers[0], Naive(), buffer, k, **settings)
+        super().__init__(
+            models[0], optimizers[0], Naive(), buffer, k, execution=Execution(device), **settings
+        )
         shared: dict[str, Any] = {name: value for name, value in settings.items() if name in SHARED}
         self.second = Trainer(
-            models[1], optimizers[1], Naive(), buffer, k, intake=self.intake, **shared
+            models[1],
+            optimizers[1],
+            Naive(),
+            buffer,
+            k,
+            intake=self.intake,
+            execution=self.execution,
+            **shared,
         )
         self.batch = batch
         if alike(*models):

@@ -287,7 +287,7 @@ def test_wrong_settings_get_a_sentence(kind, make_pair, settings: dict, text: st
 
 
 @each
-@pytest.mark.parametrize("setting", ["graphed", "pool_size", "refresh", "windw"])
+@pytest.mark.parametrize("setting", ["pool_size", "tracker", "window", "windw"])
 def test_what_two_models_do_not_heed_is_refused(kind, make_pair, setting: str) -> None:
     with pytest.raises(TypeError, match=f"do not heed {setting}"):
         make_pair(kind, **{setting: 1})
