@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -67,6 +67,27 @@ class Samples:
 
 
 COLUMNS = tuple(field.name for field in fields(Samples))
+
+
+def concat(parts: Sequence[Samples]) -> Samples:
+    """Return the rows of all parts, in their order. All parts have the same columns."""
+    columns = [part.columns() for part in parts]
+    return Samples(**{name: torch.cat([part[name] for part in columns]) for name in columns[0]})
+
+
+def match_ids(held: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the places in `held` of all ids that are among `ids`, and the place of each in `ids`.
+
+    Of an id that is in `ids` twice, the last place counts.
+
+    >>> match_ids(torch.tensor([7, 8, 9, 8]), torch.tensor([9, 5, 8, 9]))
+    (tensor([1, 2, 3]), tensor([2, 3, 2]))
+    """
+    ids = ids.to(held.device)
+    order = ids.argsort(stable=True)
+    last = torch.searchsorted(ids[order], held, right=True) - 1
+    places = torch.isin(held, ids).nonzero()[:, 0]
+    return places, order[last[places]]
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -49,6 +49,13 @@ class ELR:
         given = one_hot(labels, belief.shape[1])
         return Picks(rows, targets=given - self.strength * pull)
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Change nothing: averages are of predictions, which do not depend on the given label."""
+
+    def remove(self, ids: Tensor) -> None:
+        """Forget the averages of these rows."""
+        self._averages.remove(ids)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Give the average belief of each id that has been picked."""
         return {"ids": self._averages.ids, "averages": self._averages.values}

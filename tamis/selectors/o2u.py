@@ -57,6 +57,16 @@ class O2U:
         lowest = means.topk(kept, largest=False).indices.to(rows.device)
         return Picks(rows[draw(lowest, k, generator)])
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Forget the losses of these rows, which are those of another label."""
+        self.remove(ids)
+
+    def remove(self, ids: Tensor) -> None:
+        """Forget the losses of these rows."""
+        for id_ in ids.tolist():
+            self._now.pop(id_, None)
+            self._before.pop(id_, None)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the count of slots, and ids, sums and counts of the last two cycles."""
         return {

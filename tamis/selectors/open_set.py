@@ -53,6 +53,14 @@ class PCLOF:
         inliers = outlier_probabilities(total / times, labels) < self.threshold
         return Picks(draw(rows[inliers], k, generator))
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Forget the factors of these rows, measured among rows of another label."""
+        self._factors.remove(ids)
+
+    def remove(self, ids: Tensor) -> None:
+        """Forget the factors of these rows."""
+        self._factors.remove(ids)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Give, for each id, the sum of its outlier factors and how many they are."""
         return {"ids": self._factors.ids, "factors": self._factors.values}

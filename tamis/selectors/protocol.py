@@ -15,9 +15,10 @@ from tamis.model_view import ModelView
 class Selector(Protocol):
     """Chooses what to train on. It changes neither the pool nor the model.
 
-    One that must remember something from slot to slot gives it away by `state()`, a dict of
-    tensors, and takes it back by `load(state)`. The class attributes `preferred_window` and
-    `preferred_warm_up` declare the view and the warm-up that it works best with.
+    One that must remember something from slot to slot returns it from `state_dict()`, a dict of
+    tensors, and takes it back in `load_state_dict(state)`. One that remembers rows by their ids is
+    a `Remembers` as well. The class attributes `preferred_window` and `preferred_warm_up` declare
+    the view and the warm-up that it works best with.
     """
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
@@ -35,6 +36,22 @@ class Planner(Selector, Protocol):
 
     def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
         """Pick at most k rows of the pool by this chance."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Selector, Protocol):
+    """A selector that remembers rows by id, and so must follow corrections.
+
+    Ids that it does not know are ignored.
+    """
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Take these labels for those of the rows; forget what depends on the old ones."""
+        ...
+
+    def remove(self, ids: Tensor) -> None:
+        """Forget these rows."""
         ...
 
 

@@ -33,5 +33,11 @@ class Recall:
     def keep(self, ids: Tensor) -> None:
         """Forget all other ids, once there are more in memory than are given here."""
         if len(self.ids) > len(ids):
-            here = torch.isin(self.ids, ids)
-            self.ids, self.values = self.ids[here], self.values[here]
+            self._restrict(torch.isin(self.ids, ids))
+
+    def remove(self, ids: Tensor) -> None:
+        """Forget these ids."""
+        self._restrict(~torch.isin(self.ids, ids.to(self.ids.device)))
+
+    def _restrict(self, kept: Tensor) -> None:
+        self.ids, self.values = self.ids[kept], self.values[kept]

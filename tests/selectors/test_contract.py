@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
 import tamis
 from tamis import selectors
@@ -21,7 +21,7 @@ from tamis.model_view import Average, ModelView, Window
 from tamis.models import mlp
 from tamis.monitoring.monitor import purity_of
 from tamis.selectors import ELR, RHO, SELECTORS, Naive, Oracle, Selector
-from tamis.selectors.protocol import preferred_warm_up, preferred_window
+from tamis.selectors.protocol import Remembers, preferred_warm_up, preferred_window
 
 NO_SIEVE = {Naive, ELR, RHO}  # they pick at random, mend the targets, or look for what is hard
 MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ledger.py"}
@@ -183,6 +183,106 @@ def test_memory_stays_flat(kind, blobs: Samples, blob_model: nn.Module) -> None:
 
     warm = play(100)
     assert play(300) - warm < 20_000  # kilobytes
+
+
+def state_of(selector: Selector) -> dict[str, Tensor]:
+    state = selector.state_dict() if hasattr(selector, "state_dict") else {}
+    return {name: value.clone() for name, value in state.items()}
+
+
+def same_state(selector: Selector, other: Selector) -> bool:
+    one, two = state_of(selector), state_of(other)
+    return one.keys() == two.keys() and all(
+        torch.allclose(one[name], two[name], rtol=0, atol=0, equal_nan=True) for name in one
+    )
+
+
+FAR = 1_000_000
+"""First id of a pool whose ids are found in a state: no other number there is as large."""
+
+
+def play(selector: Selector, pool: Samples, model: nn.Module, slots: int, seed: int) -> list[int]:
+    view, generator = ModelView(model, Average()), Generator().manual_seed(seed)
+    picks = [selector.select(pool, view, 16, generator).rows for _ in range(slots)]
+    return torch.cat(picks).tolist()
+
+
+def far(blobs: Samples) -> Samples:
+    return replace(blobs, ids=blobs.ids + FAR)
+
+
+def ids_in(selector: Selector) -> set[int]:
+    found = [value[value >= FAR].flatten() for value in state_of(selector).values()]
+    return {int(id_) for ids in found for id_ in ids.tolist()}
+
+
+@each
+def test_one_that_keeps_ids_follows_corrections(kind, blobs, blob_model) -> None:
+    selector = kind()
+    play(selector, far(blobs), blob_model, 3, seed=0)
+    assert bool(ids_in(selector)) == isinstance(selector, Remembers)
+
+
+@each
+def test_corrections_before_the_first_slot_change_nothing(kind, blobs, blob_model) -> None:
+    selector, other = kind(), kind()
+    if isinstance(selector, Remembers):
+        selector.relabel(blobs.ids[:3], blobs.labels[:3])
+        selector.remove(blobs.ids[:3])
+    args = (blobs, blob_model, 3, 0)
+    assert play(selector, *args) == play(other, *args)
+    assert same_state(selector, other)
+
+
+@each
+def test_corrections_of_unknown_ids_change_nothing(kind, blobs, blob_model) -> None:
+    selector, other = kind(), kind()
+    for one in (selector, other):
+        play(one, blobs, blob_model, 3, seed=0)
+    if isinstance(selector, Remembers):
+        for unknown in (torch.tensor([FAR, FAR + 7]), torch.empty(0, dtype=torch.long)):
+            selector.relabel(unknown, torch.zeros_like(unknown))
+            selector.remove(unknown)
+    args = (blobs, blob_model, 3, 1)
+    assert play(selector, *args) == play(other, *args)
+    assert same_state(selector, other)
+
+
+@each
+def test_a_removed_id_leaves_no_trace(kind, blobs, blob_model) -> None:
+    selector, pool = kind(), far(blobs)
+    play(selector, pool, blob_model, 5, seed=0)
+    known = ids_in(selector)
+    gone = pool.ids[::4]
+    if isinstance(selector, Remembers):
+        selector.remove(gone)
+        assert ids_in(selector) == known - set(gone.tolist())
+    kept = torch.ones(len(pool), dtype=torch.bool)
+    kept[::4] = False
+    assert play(selector, pool[kept], blob_model, 5, seed=1)
+    assert not ids_in(selector) & set(gone.tolist())
+
+
+@each
+def test_a_relabelled_row_is_judged_by_its_new_label(kind, blobs, blob_model) -> None:
+    """Where all wrong labels are corrected, picks are as clean as the pool, and state is saved."""
+    selector, pool = kind(), far(blobs)
+    play(selector, pool, blob_model, 5, seed=0)
+    wrong = ~pool.clean
+    right = torch.where(wrong, (pool.labels - 1) % 3, pool.labels)
+    corrected = replace(pool, labels=right, clean=torch.ones_like(wrong))
+    if isinstance(selector, Remembers):
+        selector.relabel(pool.ids[wrong], right[wrong])
+        if "labels" in state_of(selector):
+            state = state_of(selector)
+            known = state["ids"] >= FAR
+            assert state["labels"][known].equal(right[state["ids"][known] - FAR])
+    other = kind()
+    if hasattr(other, "load_state_dict"):
+        other.load_state_dict(state_of(selector))
+    args = (corrected, blob_model, 5, 1)
+    assert play(selector, *args) == play(other, *args)
+    assert same_state(selector, other)
 
 
 def test_only_oracle_and_monitor_read_clean() -> None:

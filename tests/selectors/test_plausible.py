@@ -565,3 +565,15 @@ def test_picked_in_a_loop_of_ones_own_rows_are_known_again_by_their_ids() -> Non
     assert (
         len(known.state_dict()["ids"].unique()) > 2 * len(unknown.state_dict()["ids"].unique()) - 2
     )
+
+
+def test_rows_that_close_a_gap_are_not_taken_for_new(blobs, blob_model) -> None:
+    selector, view, generator = Plausible(), ModelView(blob_model), torch.Generator().manual_seed(0)
+    for _ in range(20):
+        selector.select(blobs, view, 100, generator)
+    before = selector.state_dict()["turnover"]
+    selector.remove(blobs.ids[:30])
+    selector.select(blobs[slice(30, None)], view, 100, generator)
+    assert selector.state_dict()["turnover"] < before
+    selector.select(blobs[slice(30, None)], view, 100, generator)
+    assert selector.state_dict()["turnover"] < 0.95 * before

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from tamis.data import Picks, Samples, send
+from tamis.data import Picks, Samples, match_ids, send
 from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.noise import Tracker
@@ -158,6 +158,16 @@ class Plausible:
         """Share of labels that are right, as far as is known."""
         return None if self._memory is None else self._memory.ratio
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Let these rows vote with other labels from now on."""
+        if self._memory is not None:
+            self._memory.relabel(ids, labels)
+
+    def remove(self, ids: Tensor) -> None:
+        """Let these rows vote no more."""
+        if self._memory is not None:
+            self._memory.remove(ids)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return all that is remembered."""
         return {} if self._memory is None else self._memory.state_dict()
@@ -210,6 +220,7 @@ class Memory:
         self.tracker = Tracker(classes, half_life)
         self.ratio, self.slack = 0.5, 1.0
         self.slots = self.written = 0
+        self.moved = False
 
     def join(self, beliefs: Tensor) -> None:
         """Move all that is kept to where the rows are, numbers as precise as theirs."""
@@ -279,6 +290,19 @@ class Memory:
         spread = counts / counts.sum(dim=1, keepdim=True)
         return self.ratio * (1 - wrong) + (1 - self.ratio) * spread
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Give the voters of these ids other labels."""
+        voters, given = match_ids(self.ids, ids)
+        self.labels[voters] = labels.to(self.labels.device)[given]
+
+    def remove(self, ids: Tensor) -> None:
+        """Take the vote, and the id, from the voters of these ids."""
+        ids = ids.to(self.ids.device)
+        gone = torch.isin(self.ids, ids)
+        self.says[gone], self.ids[gone] = 0, -1
+        self.looked[torch.isin(self.looked, ids)] = -1
+        self.moved = True
+
     def _find_new(self, pool: Tensor, rows: Tensor) -> Tensor:
         """Say which rows are looked at for the first time; those of the first pool never are.
 
@@ -286,6 +310,9 @@ class Memory:
         """
         if not self.slots:
             self.looked = pool.clone()
+        elif self.moved:  # rows were removed and others took their places: go by ids, this once
+            self.looked = torch.where(torch.isin(pool, self.looked), pool, -1)
+            self.moved = False
         elif len(pool) > len(self.looked):
             more = self.looked.new_full((len(pool) - len(self.looked),), -1)
             self.looked = torch.cat([self.looked, more])
@@ -363,5 +390,5 @@ KEPT = (
 )  # fmt: skip
 NUMBERS = (
     ("ratio", torch.float64), ("slack", torch.float64), ("slots", torch.long),
-    ("written", torch.long),
+    ("written", torch.long), ("moved", torch.bool),
 )  # fmt: skip
