@@ -40,9 +40,9 @@ bench-ranks: $(VENV)/.ok  ## two ranks: picks, cost, bytes, kills, Ray; into doc
 	$(BIN)/python -m benchmarks.ranks
 
 faults: $(VENV)/.ok  ## the matrix of faults, one line a row, half an hour, into docs/reliability.md
-	$(BIN)/python -m tests.faults.matrix
+	$(BIN)/python -m tests.support.faults.matrix
 	$(BIN)/python -m benchmarks.faults_sources
-	$(BIN)/python -m tests.faults.matrix --page
+	$(BIN)/python -m tests.support.faults.matrix --page
 
 advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online database
 	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 from pathlib import Path
 from time import perf_counter
 
@@ -18,12 +17,9 @@ from rich.table import Table
 from benchmarks import page
 from tamis.buffers import BUFFERS
 from tamis.data import Samples
+from tests.support.memory import resident
 
 ROWS, WIDTH, CHUNK, CAPACITY = 1_000_000, 64, 256, 50_000
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def measure(kind: type) -> tuple[float, float, float]:

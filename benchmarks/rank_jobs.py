@@ -5,16 +5,9 @@ python -m benchmarks.rank_jobs JOB FOLDER
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +19,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.page import Line
 from benchmarks.timing import ROUNDS, race, ratio
-from tamis import ITLM, OGRS, ModelView, Naive, Plausible, Replay, Samples, Sliding, Tracker
-from tamis.distributed import RankCheckpoints, RankLostError, Ranks, RankTrainer
+from tamis import ITLM, OGRS, ModelView, Naive, Plausible, Samples, Sliding
+from tamis.distributed import Ranks, RankTrainer
 from tamis.distributed.pool import COLUMNS, SIDES, Header
 from tamis.models import mlp, resnet18, start
 from tamis.selectors import Selector
-from tamis.streams import Steps, Symmetric, digits
+from tests.support.ranks.torchrun import Job, be_rank, end_of, train_on_digits
 
-SLOTS = 500
 SELECTORS: dict[str, Callable[[], Selector]] = {
     "Naive": Naive, "ITLM": ITLM, "OGRS": OGRS, "Plausible": Plausible,
 }  # fmt: skip
@@ -103,35 +95,6 @@ def make_up(shard: int, slots: int, rows: int, shape: tuple[int, ...]) -> Iterat
         yield Samples.of(inputs, labels, 10**9 * shard + rows * slot)
 
 
-def train_on_digits(ranks: Ranks, selector: Selector, **more: Any) -> tuple[RankTrainer, Any]:
-    data = digits()
-    model = start(mlp, data.input_shape, 10, 0)
-    trainer = RankTrainer(
-        ranks,
-        model,
-        torch.optim.SGD(model.parameters(), 0.3, momentum=0.5),
-        selector,
-        lambda shard: Sliding(400),
-        shards=2,
-        pool_size=512,
-        window=None,
-        tracker=Tracker(10),
-        **more,
-    )
-    stream = Replay(
-        data.inputs, data.labels, Symmetric(10), Steps((0.9, 0.5, 0.8, 0.4)), slots=2 * SLOTS
-    )
-    return trainer, lambda shard, first=0: islice(stream, shard + 2 * first, None, 2)
-
-
-def end_of(trainer: RankTrainer) -> dict[str, Any]:
-    """Say what a run came to, to the last bit."""
-    digest = hashlib.sha256()
-    for value in trainer.model.state_dict().values():
-        digest.update(value.numpy().tobytes())
-    return {"slots": trainer.slots, "chain": trainer.chain, "weights": digest.hexdigest()}
-
-
 def job_picks(ranks: Ranks, folder: Path) -> dict[str, Any]:
     ends = {}
     for name, selector in SELECTORS.items():
@@ -140,25 +103,6 @@ def job_picks(ranks: Ranks, folder: Path) -> dict[str, Any]:
             pass
         ends[name] = end_of(trainer)
     return ends
-
-
-def job_killed(ranks: Ranks, folder: Path) -> dict[str, Any]:
-    """Train with checkpoints, and say when another rank was found to be gone."""
-    (folder / f"pid-{ranks.number}").write_text(str(os.getpid()))
-    trainer, read_shard = train_on_digits(ranks, Plausible())
-    checkpoints = RankCheckpoints(folder / "checkpoints")
-    offsets = checkpoints.load(trainer)
-    streams = [read_shard(shard, at or 0) for shard, at in zip(trainer.own, offsets, strict=True)]
-    try:
-        for _ in trainer.run(*streams):
-            if trainer.slots % 10 == 0:
-                checkpoints.save(trainer, [trainer.slots] * len(trainer.own))
-            if trainer.slots == 150:
-                break
-    except RankLostError:
-        (folder / "lost").write_text(str(time.time()))
-        raise
-    return end_of(trainer)
 
 
 def job_cost(ranks: Ranks, folder: Path) -> list[Line]:
@@ -292,58 +236,10 @@ def job_constants(ranks: Ranks, folder: Path) -> dict[str, float]:
     return found
 
 
-JOBS: dict[str, Callable[[Ranks, Path], Any]] = {
-    "picks": job_picks, "killed": job_killed, "cost": job_cost, "wire": job_wire,
-    "constants": job_constants,
+JOBS: dict[str, Job] = {
+    "picks": job_picks, "cost": job_cost, "wire": job_wire, "constants": job_constants,
 }  # fmt: skip
 
 
-def be_rank(job: str, folder: Path) -> None:
-    torch.set_num_threads(1)
-    ranks = Ranks.join(timeout=30)
-    answer = JOBS[job](ranks, folder)
-    if ranks.number == 0:
-        (folder / f"{job}.json").write_text(json.dumps(answer))
-
-
-def launch(job: str, folder: Path, ranks: int = 2, restarts: int = 0) -> subprocess.Popen[str]:
-    """Start a job by torchrun; one rank needs none."""
-    torchrun = [] if ranks == 1 else ["-m", "torch.distributed.run", "--standalone"]
-    torchrun += [] if ranks == 1 else ["--nproc-per-node", str(ranks)]
-    torchrun += ["--max-restarts", str(restarts)] if restarts else []
-    command = [sys.executable, *torchrun, "-m", "benchmarks.rank_jobs", job]
-    if job == "wire":  # in a network of its own, so that the kernel's count is of this job
-        command = ["unshare", "-rn", "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *command]
-    return subprocess.Popen(
-        [*command, str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def finish(process: subprocess.Popen[str], job: str, folder: Path) -> Any:
-    """Wait for a job, and return what it says."""
-    told, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{job} ended with {process.returncode}:\n{told[-3000:]}")
-    return json.loads((folder / f"{job}.json").read_text())
-
-
-def kill(folder: Path, rank: int) -> float:
-    os.kill(int((folder / f"pid-{rank}").read_text()), signal.SIGKILL)
-    return time.time()
-
-
-def wait_for(folder: Path, slot: int, process: subprocess.Popen[str]) -> None:
-    """Wait until a checkpoint of this slot, or a later one, is there."""
-    checkpoints = RankCheckpoints(folder / "checkpoints")
-    while not any(saved >= slot for saved in checkpoints.slots()):
-        if process.poll() is not None:
-            raise RuntimeError(f"the job has ended: {process.communicate()[0]}")
-        time.sleep(0.02)
-
-
 if __name__ == "__main__":
-    be_rank(sys.argv[1], Path(sys.argv[2]))
+    be_rank(JOBS, sys.argv[1], Path(sys.argv[2]))

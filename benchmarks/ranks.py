@@ -25,7 +25,9 @@ import torch
 from scipy.stats import t as student
 
 from benchmarks.page import Line, Row, machine, read, save, save_rows, table, verdict
-from benchmarks.rank_jobs import SELECTORS, WIDTH, finish, kill, launch, wait_for
+from benchmarks.rank_jobs import SELECTORS, WIDTH
+from tests.support.ranks import torchrun
+from tests.support.ranks.torchrun import finish, kill, launch, wait_for
 
 FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
 COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
@@ -43,7 +45,9 @@ TEN_GIGABITS = 1.25e9
 
 def run_job(job: str, ranks: int = 2) -> Any:
     with tempfile.TemporaryDirectory() as name:
-        return finish(launch(job, Path(name), ranks), job, Path(name))
+        return finish(
+            launch(job, Path(name), ranks, module="benchmarks.rank_jobs"), job, Path(name)
+        )
 
 
 def picks(_: int) -> list[Row]:
@@ -112,7 +116,7 @@ def notice(chance: random.Random) -> float:
         port, folder, victim = free.getsockname()[1], Path(name), chance.randrange(2)
         free.close()
         here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-        command = [sys.executable, "-m", "benchmarks.rank_jobs", "killed", name]
+        command = [sys.executable, "-m", torchrun.__name__, "killed", name]
         processes = [
             subprocess.Popen(
                 command,

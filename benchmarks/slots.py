@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from torch import Generator, Tensor
 
-from benchmarks.buffers import resident
 from benchmarks.page import FOLDER, GRID, Line, Row, machine, save_rows, save_table
 from benchmarks.timing import DRAWS, ROUNDS, race, ratio
 from tamis import ITLM, OGRS, Buffer, Growing, Intake, ModelView, Naive, Samples, Selector, Trainer
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
 from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist
+from tests.support.memory import resident
 
 HELD, WIDTH, CHAINS = 60_000, 784, 128
 LOOP_ROUNDS = 32

@@ -15,12 +15,12 @@ import torch
 from rich.console import Console
 from torch import Generator
 
-from benchmarks.buffers import resident
 from benchmarks.page import FOLDER, Row, machine, save_rows
 from tamis import OGRS, Samples, Sliding, Trainer
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
 from tamis.streams import Symmetric
+from tests.support.memory import resident
 
 WIDTH, CLASSES, CHUNK, CAPACITY, MARK = 64, 10, 1_000, 50_000, 1_000_000
 

@@ -50,7 +50,7 @@ from tamis.selectors import O2U, SELECTORS
 from tamis.selectors.o2u import cyclical
 from tamis.training.augment import Mixup
 from tamis.training.pairs import PAIRS
-from tests.faults.alike import alike, tell
+from tests.support.identical import comparable, identical
 
 
 def test_a_model_comes_back(tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def goes_on_as_if_unbroken(make: Make, stream: list[Any], folder: Path, others: 
     more = parts(trainer)
     play(trainer, more, stream[:half])
     Checkpoints(folder).save(trainer, {"half": half}, more)
-    before = tell(play(trainer, more, stream[half:])), trainer.state_dict()
+    before = comparable(play(trainer, more, stream[half:])), trainer.state_dict()
     torch.manual_seed(99)  # what a new process would find
     again = make()
     more = parts(again)
     restored = Checkpoints(folder).load(again, more)
     assert (restored.slot, restored.offset) == (half, {"half": half})
-    after = tell(play(again, more, stream[half:])), again.state_dict()
-    assert alike(before, after)
+    after = comparable(play(again, more, stream[half:])), again.state_dict()
+    assert identical(before, after)
 
 
 @pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
@@ -280,10 +280,10 @@ def test_a_run_is_rolled_back_in_place(blobs: Samples, tmp_path: Path) -> None:
     trainer, stream = make_trainer(Plausible(), window=None), list(stream_of(blobs))
     list(trainer.run(stream[:20]))
     Checkpoints(tmp_path).save(trainer)
-    before = tell(trainer.run(stream[20:]))
+    before = comparable(trainer.run(stream[20:]))
     Checkpoints(tmp_path).load(trainer)
     assert trainer.slots == 20
-    assert alike(before, tell(trainer.run(stream[20:])))
+    assert identical(before, comparable(trainer.run(stream[20:])))
 
 
 STATES: list[Any] = [
@@ -434,7 +434,7 @@ class TestMismatch:
         Checkpoints(tmp_path).save(trainer)
         other = make_trainer(seed=1, optimizer=lambda w: torch.optim.SGD(w, 0.2, 0.9))
         Checkpoints(tmp_path).load(other, allow_mismatch=True)
-        assert alike(other.state_dict(), trainer.state_dict())
+        assert identical(other.state_dict(), trainer.state_dict())
 
     def test_what_does_not_fit_is_refused_flag_or_not(self, blobs: Samples, tmp_path: Path) -> None:
         trainer = make_trainer()

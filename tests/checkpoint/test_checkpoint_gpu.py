@@ -13,7 +13,7 @@ from tamis.checkpoint import Checkpoints
 from tamis.losses import cross_entropy
 from tamis.models import start
 from tamis.optim import CAdam
-from tests.faults.alike import alike, tell
+from tests.support.identical import comparable, identical
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -54,11 +54,11 @@ def test_it_goes_on(kind, rule, graphed: bool, blobs: Samples, tmp_path: Path) -
     trainer = make_trainer(kind(), graphed, rule)
     list(trainer.run(stream[:30]))
     Checkpoints(tmp_path).save(trainer, 30)
-    before = tell(trainer.run(stream[30:])), trainer.state_dict()
+    before = comparable(trainer.run(stream[30:])), trainer.state_dict()
     again = make_trainer(kind(), graphed, rule)
     assert Checkpoints(tmp_path).load(again).offset == 30
-    after = tell(again.run(stream[30:])), again.state_dict()
-    assert alike(before, after)
+    after = comparable(again.run(stream[30:])), again.state_dict()
+    assert identical(before, after)
 
 
 @pytest.mark.parametrize("graphed", [False, True])

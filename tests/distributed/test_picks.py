@@ -14,7 +14,8 @@ from tamis.distributed import Ranks, RankTrainer
 from tamis.models import start
 from tamis.selectors import OGRS
 from tamis.selectors import SELECTORS as ALL
-from tests.distributed.jobs import (
+from tests.support.identical import identical
+from tests.support.ranks.jobs import (
     SELECTORS,
     Job,
     Result,
@@ -24,14 +25,13 @@ from tests.distributed.jobs import (
     result_of,
     trainer_of,
 )
-from tests.distributed.processes import together
-from tests.faults.alike import alike
+from tests.support.ranks.processes import together
 
 
 def assert_same(one: Result, other: Result) -> None:
     assert one.chain == other.chain
     for name in ("weights", "average", "tracker", "losses", "slots"):
-        assert alike(getattr(one, name), getattr(other, name)), name
+        assert identical(getattr(one, name), getattr(other, name)), name
 
 
 @pytest.mark.parametrize("selector", SELECTORS)
@@ -86,7 +86,7 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
         before = expected["agreement"]
         assert (slot.seen, slot.held) == (other.seen, other.held)
     assert all(map(torch.equal, ours.model.parameters(), model.parameters()))
-    assert alike(ours.tracker.state_dict(), plain.tracker.state_dict())
+    assert identical(ours.tracker.state_dict(), plain.tracker.state_dict())
 
 
 @pytest.mark.parametrize("selector", SELECTORS)

@@ -11,9 +11,9 @@ import pytest
 
 from tamis.checkpoint import Checkpoints, DamagedCheckpointWarning, NotSavedError, RefusedError
 from tamis.distributed import RankCheckpoints, Ranks
-from tests.distributed.jobs import Job, Result, play, points, trainer_of
-from tests.distributed.processes import together
-from tests.faults.alike import alike
+from tests.support.identical import identical
+from tests.support.ranks.jobs import Job, Result, play, points, trainer_of
+from tests.support.ranks.processes import together
 
 JOB = Job("plausible", slots=40)
 
@@ -26,7 +26,7 @@ def unbroken() -> Result:
 def assert_same_end(one: Result, other: Result) -> None:
     assert one.chain == other.chain
     for name in ("weights", "average", "tracker", "slots"):
-        assert alike(getattr(one, name), getattr(other, name)), name
+        assert identical(getattr(one, name), getattr(other, name)), name
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 1), (1, 2)])
@@ -114,14 +114,14 @@ def test_other_shards_or_settings_are_refused(tmp_path: Path) -> None:
 
 
 def test_trouble_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
-    assert together(save_in_trouble, 2, tmp_path) == ["NotSaved", "NotSaved"]
+    assert together(save_in_trouble, 2, tmp_path) == ["NotSavedError", "NotSavedError"]
     assert RankCheckpoints(tmp_path).slots() == []
 
 
 def save_in_trouble(ranks: Ranks, folder: Path) -> str:
     trainer = trainer_of(ranks, JOB)
     if ranks.number == 1:
-        trainer.shards[0].state = fail
+        trainer.shards[0].state_dict = fail
     trainer.step(next(points(ranks.number, 1)))
     try:
         RankCheckpoints(folder).save(trainer)

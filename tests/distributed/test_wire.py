@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tamis.distributed import RankLostError, Ranks, RanksDifferError
-from tests.distributed.jobs import Job, play, points, trainer_of
-from tests.distributed.processes import together
+from tests.support.ranks.jobs import Job, play, points, trainer_of
+from tests.support.ranks.processes import together
 
 
 def test_bytes_do_not_depend_on_what_is_held() -> None:
@@ -38,7 +38,7 @@ def test_one_rank_sends_nothing() -> None:
 
 
 def test_ranks_that_differ_are_stopped() -> None:
-    assert together(differ, 2) == ["RanksDiffer", "RanksDiffer"]
+    assert together(differ, 2) == ["RanksDifferError", "RanksDifferError"]
 
 
 def differ(ranks: Ranks) -> str:

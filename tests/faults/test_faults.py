@@ -1,4 +1,4 @@
-"""Short form of the matrix; `python -m tests.faults.matrix` runs the long one."""
+"""Short form of the matrix; `python -m tests.support.faults.matrix` runs the long one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.damage import bit_flips, truncations
-from tests.faults.disk import failing_disks
-from tests.faults.hostile import ATTACKS, is_refused
-from tests.faults.mutants import forgotten_keys
-from tests.faults.numbers import OPTIMIZERS, WAYS, for_good, now_and_then
+from tests.support.faults.damage import bit_flips, truncations
+from tests.support.faults.disk import failing_disks
+from tests.support.faults.hostile import ATTACKS, is_refused
+from tests.support.faults.mutants import forgotten_keys
+from tests.support.faults.numbers import OPTIMIZERS, WAYS, for_good, now_and_then
 
 pytestmark = pytest.mark.timeout(600)
 

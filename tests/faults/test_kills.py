@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.kills import kill_at_points, kill_at_random
-from tests.faults.points import LOAD, SAVE, SLOT
+from tests.support.faults.kills import kill_at_points, kill_at_random
+from tests.support.faults.points import LOAD, SAVE, SLOT
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork"),

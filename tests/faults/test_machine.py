@@ -23,7 +23,7 @@ from tamis import Samples, Sliding, Slot, Trainer
 from tamis.checkpoint import Checkpoints
 from tamis.models import start
 from tamis.selectors import AdaptiveK
-from tests.faults.alike import alike, tell
+from tests.support.identical import comparable, identical
 
 CAPACITY = 12
 
@@ -66,7 +66,7 @@ class Crashes(RuleBasedStateMachine):
     def do(self, item: Samples | None) -> None:
         """Do a slot with the trainer and its twin."""
         slot, same = self.trainer.step(item), self.twin.step(item)
-        assert alike(tell([slot]), tell([same]))
+        assert identical(comparable([slot]), comparable([same]))
         self.plain.take([] if item is None else item.ids.tolist(), slot)
         self.since.append(item)
 
@@ -124,7 +124,7 @@ class Crashes(RuleBasedStateMachine):
 
     @invariant()
     def twins(self) -> None:
-        assert alike(self.trainer.state_dict(), self.twin.state_dict())
+        assert identical(self.trainer.state_dict(), self.twin.state_dict())
 
 
 TestCrashes = Crashes.TestCase

@@ -9,7 +9,7 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.streams import Constant, Redrawn, Replay, digits
-from tests.faults.streams import many_rows, no_information, noise_burst
+from tests.support.faults.streams import many_rows, no_information, noise_burst
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -15,7 +15,7 @@ import torch
 from tamis import Accuracy, CollapseWarning, Monitor, Slot
 from tamis.data import Picks, Samples
 from tamis.monitoring.monitor import NO_INFORMATION, purity_of
-from tests.faults.disk import small_files
+from tests.support.faults.disk import small_files
 
 FIGURES = {
     "loss": 0.5,

@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.faults_sources import fuzz
 from tamis import Naive, Samples, Sliding, Trainer
 from tamis.sources import (
     BadRecordError,
@@ -27,6 +26,7 @@ from tamis.sources import (
     Unreadable,
 )
 from tests.support import fuzz_records
+from tests.support.faults.sources import fuzz
 
 COLUMNS = Columns(["a", "b"], label="kind", classes=["ant", "bee"])
 

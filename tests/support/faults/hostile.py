@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from tamis.checkpoint import Checkpoints, RefusedError
-from tests.faults.damage import two_generations
-from tests.faults.row import Row
-from tests.faults.runs import Chain, make_run
+from tests.support.faults.damage import two_generations
+from tests.support.faults.row import Row
+from tests.support.faults.runs import Chain, make_run
 
 MOST_MEMORY = 40e6
 """Bytes that reading may take: that of the largest JSON there may be, twice, and some."""

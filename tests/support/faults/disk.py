@@ -15,8 +15,16 @@ from typing import Any
 from unittest.mock import patch
 
 from tamis.checkpoint import Checkpoints, NotSavedError
-from tests.faults.row import Row
-from tests.faults.runs import Chain, chance_of, make_run, make_stream, play, result, unbroken
+from tests.support.faults.row import Row
+from tests.support.faults.runs import (
+    Chain,
+    chance_of,
+    make_run,
+    make_stream,
+    play,
+    result,
+    unbroken,
+)
 
 Fault = Callable[[Path], AbstractContextManager[list[str]]]
 MOUNT, UNMOUNT = (shutil.which(name) or "" for name in ("mount", "umount"))

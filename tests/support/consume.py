@@ -1,6 +1,6 @@
 """A consumer to be killed: its state is the numbers that it has seen, saved with their offset.
 
-python -m benchmarks.consume ADDRESS STATE TOTAL
+python -m tests.support.consume ADDRESS STATE TOTAL
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 FAILED = 70
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Child:
@@ -40,7 +40,7 @@ class Nursery:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.nursery"],
+            [sys.executable, "-m", "tests.support.faults.nursery"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -83,8 +83,8 @@ def run_child(asked: dict[str, Any]) -> int:
     """Do the run, and leave its checksum beside the checkpoints."""
     import torch
 
-    from tests.faults.points import arm
-    from tests.faults.runs import work
+    from tests.support.faults.points import arm
+    from tests.support.faults.runs import work
 
     torch.set_num_threads(1)
     try:
@@ -102,8 +102,8 @@ def main() -> None:
     """Fork a child for every line that comes in; tell its number, then how it ended."""
     import torch
 
-    import tests.faults.points  # noqa: F401
-    from tests.faults.runs import unbroken
+    import tests.support.faults.points  # noqa: F401
+    from tests.support.faults.runs import unbroken
 
     torch.set_num_threads(1)
     unbroken()  # what torch does the first time only, children find done

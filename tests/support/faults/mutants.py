@@ -11,9 +11,9 @@ import torch
 
 from tamis import Trainer
 from tamis.checkpoint import Checkpoints
-from tests.faults.alike import alike
-from tests.faults.row import Row
-from tests.faults.runs import ODD, Chain, make_run, make_stream, play, result
+from tests.support.faults.row import Row
+from tests.support.faults.runs import ODD, Chain, make_run, make_stream, play, result
+from tests.support.identical import identical
 
 Path_ = tuple[Any, ...]
 
@@ -68,7 +68,7 @@ def stale(tree: Any, fresh: Any, path: Path_) -> Any:
         if part is None:
             return None
         copy[key] = part
-    elif alike(tree[key], fresh[key]):
+    elif identical(tree[key], fresh[key]):
         return None  # nothing has changed there, so that nothing can be forgotten
     else:
         copy[key] = fresh[key]

@@ -13,8 +13,8 @@ from tamis.checkpoint import Checkpoints, NotSavedError
 from tamis.losses import cross_entropy
 from tamis.models import start
 from tamis.optim import CAdam
-from tests.faults.row import Row
-from tests.faults.runs import make_stream, model_of
+from tests.support.faults.row import Row
+from tests.support.faults.runs import make_stream, model_of
 
 OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]] = {
     "SGD": lambda weights: torch.optim.SGD(weights, 0.1, momentum=0.9, weight_decay=1e-3),

@@ -1,6 +1,6 @@
 """The long form of the fault matrix: one line a row, and the table of docs/reliability.md.
 
-python -m tests.faults.matrix [--quick] [--rows NAME ...] [--page]
+python -m tests.support.faults.matrix [--quick] [--rows NAME ...] [--page]
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from time import monotonic
 
 import torch
 
-from tests.faults.damage import bit_flips, truncations
-from tests.faults.disk import failing_disks
-from tests.faults.hostile import hostile_checkpoints
-from tests.faults.kills import kill_at_points, kill_at_random
-from tests.faults.mutants import forgotten_keys
-from tests.faults.numbers import spoilt_steps
-from tests.faults.row import Row
-from tests.faults.streams import many_rows, no_information, noise_burst
+from tests.support.faults.damage import bit_flips, truncations
+from tests.support.faults.disk import failing_disks
+from tests.support.faults.hostile import hostile_checkpoints
+from tests.support.faults.kills import kill_at_points, kill_at_random
+from tests.support.faults.mutants import forgotten_keys
+from tests.support.faults.numbers import spoilt_steps
+from tests.support.faults.row import Row
+from tests.support.faults.streams import many_rows, no_information, noise_burst
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE, RESULTS, SOURCES = (
     ROOT / name
     for name in (
@@ -34,7 +34,7 @@ PAGE, RESULTS, SOURCES = (
         "results/reliability/sources.csv",
     )
 )
-START, END = "<!-- the matrix: written by python -m tests.faults.matrix -->", "<!-- end -->"
+START, END = "<!-- the matrix: written by python -m tests.support.faults.matrix -->", "<!-- end -->"
 COLUMNS = [field.name for field in fields(Row)]
 
 LONG: dict[str, Callable[[Path], Row]] = {

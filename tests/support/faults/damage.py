@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tamis import Trainer
 from tamis.checkpoint import Checkpoints
-from tests.faults.points import FILES
-from tests.faults.row import Row
-from tests.faults.runs import Chain, chance_of, make_run, make_stream, play
+from tests.support.faults.points import FILES
+from tests.support.faults.row import Row
+from tests.support.faults.runs import Chain, chance_of, make_run, make_stream, play
 
 Spoil = Callable[[bytes, random.Random], bytes]
 

@@ -25,7 +25,7 @@ LIMIT = 110
 def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = 20) -> list[Any]:
     """Run work(ranks, *given) on so many ranks, and return what each came to."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "tests.distributed.jobs"])
+    context.set_forkserver_preload(["torch._dynamo", "tests.support.ranks.jobs"])
     with TemporaryDirectory() as folder:
         ends, processes = [], []
         for number in range(size):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.faults.nursery import Nursery
-from tests.faults.points import LOAD, SAVE, SLOT
-from tests.faults.row import Row
-from tests.faults.runs import SAVE_EVERY, SLOTS, chance_of, unbroken
+from tests.support.faults.nursery import Nursery
+from tests.support.faults.points import LOAD, SAVE, SLOT
+from tests.support.faults.row import Row
+from tests.support.faults.runs import SAVE_EVERY, SLOTS, chance_of, unbroken
 
 SEEDS = 5
 

@@ -16,7 +16,7 @@ from tamis import Alarm, Execution, Intake, Plausible, Samples, Slot, Trainer
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints
 from tamis.models import start
-from tests.faults.alike import tell
+from tests.support.identical import comparable
 
 SLOTS, SAVE_EVERY, ROWS = 30, 2, 5
 ODD = (3, 21)
@@ -29,7 +29,7 @@ class Chain:
         self.sum = ""
 
     def update(self, slot: Slot) -> None:
-        self.sum = checksum([self.sum, *tell([slot])])
+        self.sum = checksum([self.sum, *comparable([slot])])
 
     def state_dict(self) -> dict[str, str]:
         return {"sum": self.sum}

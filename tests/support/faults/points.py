@@ -44,11 +44,11 @@ SLOT = {
     **both("append", BalancedReservoir, "append"),
     **both("select", Plausible, "select"),
     **both("step", Step, "__call__"),
-    **both("average", Average, "remember"),
+    **both("average", Average, "update"),
     **both("telling", Trainer, "_tell"),
 }
 SAVE = {
-    **both("state", Trainer, "state"),
+    **both("state", Trainer, "state_dict"),
     **both("tidying", Checkpoints, "_tidy"),
     **{
         name: point
@@ -66,7 +66,7 @@ LOAD = {
     **both("reading the manifest", generations, "read_manifest"),
     **both("checking seals", generations, "check_seal"),
     **both("reading tensors", generations, "read_tensors"),
-    **both("loading", Trainer, "load"),
+    **both("loading", Trainer, "load_state_dict"),
 }
 POINTS = {**SLOT, **SAVE, **LOAD}
 

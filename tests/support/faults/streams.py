@@ -14,15 +14,11 @@ from tamis import OGRS, Monitor, Plausible, Replay, Samples, Sliding, Trainer
 from tamis.models import logistic, mlp, start
 from tamis.monitoring.monitor import NO_INFORMATION
 from tamis.streams import Burst, Constant, Noise, Redrawn, Schedule, Symmetric, digits
-from tests.faults.row import Row
+from tests.support.faults.row import Row
+from tests.support.memory import resident
 
 WIDTH, CLASSES, CHUNK, CAPACITY = 16, 4, 1_000, 20_000
-ROOT = Path(__file__).parents[2]
-
-
-def resident() -> int:
-    """Return the bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+ROOT = Path(__file__).parents[3]
 
 
 def grow(rows: int) -> float:
@@ -48,7 +44,7 @@ def grow(rows: int) -> float:
 
 def many_rows(rows: int) -> Row:
     """In a process of its own: others leave memory behind."""
-    program = f"from tests.faults.streams import grow; print(grow({rows}))"
+    program = f"from tests.support.faults.streams import grow; print(grow({rows}))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
