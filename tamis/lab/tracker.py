@@ -170,7 +170,7 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     )  # fmt: skip
     readings, alarms = [], []
     for slot in trainer.run(changed(stream, cell, classes)):
-        if change := both.alarm.news():
+        if change := both.alarm.pop_change():
             alarms.append((slot.number, change))
         if slot.number >= unmeasured and slot.number % EVERY == 0:
             truth = ratio(stream.time(slot.number))

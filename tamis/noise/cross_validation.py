@@ -18,15 +18,24 @@ TENTHS = tuple(tenth / 10 for tenth in range(1, 11))
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Trim by each candidate share, and take the one that predicts held-out labels best.
+    """Trims by each candidate share, and takes the one that predicts held-out labels best.
 
     For each fold and candidate a linear model is trained on the share of the other folds' rows
-    with the smallest losses. The held-out labels are as wrong as the others; wrong at random,
-    they lower the agreement of all candidates alike. Of equal candidates the largest is taken.
+    with the smallest losses. The held-out labels are as noisy as the others; noise at random
+    lowers the agreement of all candidates equally. Of equal candidates the largest is taken.
 
-    `space`: what the linear models see, the features of the model or the inputs. `rounds` of
-    trimming, of `steps` full-batch steps each; the first keeps all rows. Training is short on
-    purpose: a model that has learned wrong labels by heart finds no loss to trim them by.
+    Training is short on purpose: a model that has memorised wrong labels has no loss left to trim
+    them by.
+
+    Parameters
+    ----------
+    candidates: shares to trim by, in (0, 1]
+    folds: parts of the rows, each held out once
+    space: what the linear models are fed, the features of the model or the inputs
+    rounds: rounds of trimming; the first keeps all rows
+    steps: full-batch steps of a round
+    rate: learning rate
+    weight_decay: weight decay of the linear models
     """
 
     candidates: tuple[float, ...] = TENTHS
@@ -45,7 +54,7 @@ class CrossValidation:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
 
     def estimate(self, samples: Samples, view: ModelView, generator: Generator) -> float:
-        """Estimate the share of labels that are right, as one of the candidates."""
+        """Return the estimated clean ratio, one of the candidates."""
         inputs = samples.inputs
         seen = view.features(inputs) if self.space == "features" else inputs.flatten(1)
         known = seen.isfinite().all(dim=1) & (samples.labels >= 0)
@@ -64,7 +73,7 @@ class CrossValidation:
 
     @torch.enable_grad()
     def _fit(self, seen: Tensor, labels: Tensor, classes: int, shares: list[float]) -> Tensor:
-        """Train a linear model for each share, all of them at once: (shares, width, classes)."""
+        """Return the weights of a linear model for each share, (shares, width, classes)."""
         weights = seen.new_zeros(len(shares), seen.shape[1], classes, requires_grad=True)
         kept = seen.new_ones(len(shares), len(seen))
         for _ in range(self.rounds):
@@ -79,7 +88,7 @@ class CrossValidation:
 
 
 def standardise(seen: Tensor) -> Tensor:
-    """Bring columns to mean 0 and deviation 1, and append one of ones for the bias."""
+    """Return columns of mean 0 and deviation 1, and one of ones for the bias."""
     centred = seen - seen.mean(dim=0)
     deviation = centred.square().mean(dim=0).sqrt()
     scaled = centred / torch.where(deviation > 0, deviation, 1)
@@ -87,14 +96,14 @@ def standardise(seen: Tensor) -> Tensor:
 
 
 def losses_of(seen: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """Cross entropy of each row under each of the models, (models, rows)."""
+    """Return the cross entropy of each row under each model, (models, rows)."""
     logits = seen @ weights
     repeated = labels.repeat(len(weights))
     return cross_entropy(logits.flatten(0, 1), repeated).reshape(len(weights), len(labels))
 
 
 def trim(losses: Tensor, shares: list[float]) -> Tensor:
-    """Mark the floor(share * n) rows of smallest loss, at least one, by 1 and the others by 0."""
+    """Return 1 for the floor(share * n) rows of smallest loss, at least one, and 0 for others."""
     kept = torch.zeros_like(losses)
     for marks, row_losses, share in zip(kept, losses, shares, strict=True):
         count = max(1, math.floor(share * len(row_losses) + 1e-9))  # 0.29 * 100 is 28.999...

@@ -30,11 +30,11 @@ def test_every_estimator_is_listed() -> None:
 
 
 @every_estimator
-def test_it_gives_a_share_and_changes_nothing(
+def test_it_returns_a_share_and_changes_nothing(
     kind: type, blobs: Samples, blob_model: nn.Module
 ) -> None:
     columns = {name: column.clone() for name, column in blobs.columns().items()}
-    weights, chance = blob_model.weight.clone(), torch.random.get_rng_state()
+    weights, rng = blob_model.weight.clone(), torch.random.get_rng_state()
     with torch.no_grad():
         share = kind().estimate(blobs, ModelView(blob_model), Generator().manual_seed(0))
     assert isinstance(share, float)
@@ -42,15 +42,15 @@ def test_it_gives_a_share_and_changes_nothing(
     assert all(torch.equal(column, columns[name]) for name, column in blobs.columns().items())
     assert torch.equal(blob_model.weight, weights)
     assert blob_model.weight.grad is None
-    assert torch.equal(torch.random.get_rng_state(), chance)
+    assert torch.equal(torch.random.get_rng_state(), rng)
 
 
 @every_estimator
-def test_it_does_not_ask_which_labels_are_right(
+def test_it_does_not_use_the_ground_truth(
     kind: type, blobs: Samples, blob_model: nn.Module
 ) -> None:
-    told, untold = (
+    with_truth, without = (
         kind().estimate(samples, ModelView(blob_model), Generator().manual_seed(0))
         for samples in (blobs, replace(blobs, clean=None))
     )
-    assert told == untold
+    assert with_truth == without

@@ -1,4 +1,4 @@
-"""Cross-validated trimming, on clusters whose labels are spoilt at a known ratio."""
+"""Cross-validated trimming, on clusters whose labels are corrupt at a known ratio."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_features_are_those_of_the_model() -> None:
     assert by_features == CrossValidation(space="inputs").estimate(samples, LOCAL, again)
 
 
-def test_same_seed_same_ratio_and_no_other_chance() -> None:
+def test_same_seed_same_ratio_and_no_global_generator() -> None:
     samples, before = clusters(300, 0.6, seed=0), torch.random.get_rng_state()
     method = CrossValidation((0.4, 0.6, 0.8), space="inputs")
     first, again = (method.estimate(samples, LOCAL, Generator().manual_seed(3)) for _ in range(2))
@@ -114,10 +114,10 @@ def test_same_seed_same_ratio_and_no_other_chance() -> None:
 
 def test_bad_rows_are_left_out() -> None:
     samples = clusters(600, 0.6, seed=0)
-    spoilt, unlabelled = samples.inputs.clone(), samples.labels.clone()
-    spoilt[:50] = math.nan
+    corrupt, unlabelled = samples.inputs.clone(), samples.labels.clone()
+    corrupt[:50] = math.nan
     unlabelled[50:100] = -1
-    bad = replace(samples, inputs=spoilt, labels=unlabelled)
+    bad = replace(samples, inputs=corrupt, labels=unlabelled)
     method = CrossValidation((0.4, 0.6, 0.8, 1.0), space="inputs")
     expected = method.estimate(samples[slice(100, None)], LOCAL, Generator().manual_seed(0))
     assert method.estimate(bad, LOCAL, Generator().manual_seed(0)) == expected

@@ -1,4 +1,4 @@
-"""The tracker against known clean ratios, and models that are too sure or too shy."""
+"""The tracker against known clean ratios, with over- and underconfident models."""
 
 from __future__ import annotations
 
@@ -9,69 +9,69 @@ from torch import Generator, Tensor
 from tamis import Naive, Replay, Sliding, Trainer
 from tamis.models import mlp, start
 from tamis.noise import Estimate, Tracker
-from tamis.noise.tracker import observe, weigh
+from tamis.noise.tracker import observe, reweight
 from tamis.streams import Constant, Symmetric, digits
 
 CLASSES = 10
 
 
 def make_rows(
-    clean_ratio: float, sureness: float, factor: float, seed: int, pair: bool = False
+    clean_ratio: float, spread: float, factor: float, seed: int, pair: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Beliefs of a model whose first choice is right as often as its odds say, times a factor."""
+    """Return probabilities of a calibrated model, its logits times a factor, and noisy labels."""
     generator = Generator().manual_seed(seed)
     rows = 4000
     true = torch.randint(CLASSES, (rows,), generator=generator)
-    lead = sureness * torch.randn(rows, generator=generator).abs()
+    lead = spread * torch.randn(rows, generator=generator).abs()
     right = torch.rand(rows, generator=generator) < lead.exp() / (lead.exp() + CLASSES - 1)
     other = (true + torch.randint(1, CLASSES, (rows,), generator=generator)) % CLASSES
-    choice = torch.where(right, true, other)
-    shown = (factor * lead).exp() / ((factor * lead).exp() + CLASSES - 1)
-    beliefs = ((1 - shown) / (CLASSES - 1))[:, None].repeat(1, CLASSES)
-    beliefs[torch.arange(rows), choice] = shown
+    predicted = torch.where(right, true, other)
+    confidence = (factor * lead).exp() / ((factor * lead).exp() + CLASSES - 1)
+    probabilities = ((1 - confidence) / (CLASSES - 1))[:, None].repeat(1, CLASSES)
+    probabilities[torch.arange(rows), predicted] = confidence
     wrong = torch.rand(rows, generator=generator) > clean_ratio
     shift = 1 if pair else torch.randint(1, CLASSES, (rows,), generator=generator)
-    return beliefs, torch.where(wrong, (true + shift) % CLASSES, true)
+    return probabilities, torch.where(wrong, (true + shift) % CLASSES, true)
 
 
 def follow(*rows: tuple[Tensor, Tensor], half_life: float = 1e9) -> Tracker:
     tracker = Tracker(CLASSES, half_life)
-    for beliefs, labels in rows:
+    for probabilities, labels in rows:
         for part in range(0, len(labels), 40):
-            tracker.update(beliefs[part : part + 40], labels[part : part + 40])
+            tracker.update(probabilities[part : part + 40], labels[part : part + 40])
     return tracker
 
 
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("factor", [0.3, 1.0, 2.0])
-@pytest.mark.parametrize("sureness", [5.0, 12.0])  # right in about 65% and 85% of the rows
+@pytest.mark.parametrize("spread", [5.0, 12.0])  # right in about 65% and 85% of the rows
 @pytest.mark.parametrize("clean_ratio", [0.9, 0.6, 0.3])
-def test_it_finds_the_clean_ratio_however_sure_the_model_is(
-    clean_ratio: float, sureness: float, factor: float, pair: bool
+def test_it_finds_the_clean_ratio_at_any_confidence(
+    clean_ratio: float, spread: float, factor: float, pair: bool
 ) -> None:
-    tracker = follow(make_rows(clean_ratio, sureness, factor, 0, pair))
+    tracker = follow(make_rows(clean_ratio, spread, factor, 0, pair))
     assert tracker.estimate().value == pytest.approx(clean_ratio, abs=0.05)
     assert (tracker.by_class() - clean_ratio).abs().mean() < 0.06
 
 
-def test_rows_of_one_weight_tell_what_whole_ones_do() -> None:
-    beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
-    whole, small = Tracker(CLASSES, 500), Tracker(CLASSES, 500)
+def test_rows_of_equal_weight_inform_as_rows_of_weight_one() -> None:
+    probabilities, labels = make_rows(0.6, 8.0, 1.0, 0)
+    full, small = Tracker(CLASSES, 500), Tracker(CLASSES, 500)
     for part in (slice(0, 2000), slice(2000, 4000)):
-        rows = observe(beliefs[part], labels[part], CLASSES)
-        whole.count(rows)
-        small.count(weigh(rows, torch.full((2000,), 1 / 32, dtype=torch.float64), rows.total))
-    assert small.fit(1000) == whole.fit(1000)
-    assert small.weight() == whole.weight()
+        rows = observe(probabilities[part], labels[part], CLASSES)
+        full.count(rows)
+        small.count(reweight(rows, torch.full((2000,), 1 / 32, dtype=torch.float64), rows.total))
+    assert small.fit(1000) == full.fit(1000)
+    assert small.weight() == full.weight()
 
 
-def test_a_row_of_weight_two_is_counted_twice_and_tells_no_more_than_one() -> None:
-    beliefs, labels = make_rows(0.6, 8.0, 1.0, 0)
+def test_a_row_of_weight_two_is_counted_twice_and_informs_as_one() -> None:
+    probabilities, labels = make_rows(0.6, 8.0, 1.0, 0)
     heavy, light = Tracker(CLASSES, 1e9), Tracker(CLASSES, 1e9)
-    rows = observe(beliefs, labels, CLASSES)
+    rows = observe(probabilities, labels, CLASSES)
     weights = torch.where(torch.arange(4000) < 1000, 2.0, 0.0).double()
-    heavy.count(weigh(rows, weights, torch.tensor(1000.0)))
-    light.update(beliefs[:1000], labels[:1000])
+    heavy.count(reweight(rows, weights, torch.tensor(1000.0)))
+    light.update(probabilities[:1000], labels[:1000])
     assert torch.equal(heavy.pairs(), 2 * light.pairs())
     assert heavy.weight() == pytest.approx(light.weight()) == pytest.approx(1000)
     assert heavy.estimate() == light.estimate()
@@ -88,11 +88,11 @@ def test_bands_hold_the_truth_about_nine_times_in_ten() -> None:
 
 
 def test_the_band_is_wider_where_two_numbers_do_not_fit() -> None:
-    beliefs, labels = make_rows(0.6, 6.0, 1.0, 0)
-    sure = beliefs.max(dim=1).values
-    odd = (sure > 0.6) & (sure < 0.9)  # here the model is wrong far more often than around it
+    probabilities, labels = make_rows(0.6, 6.0, 1.0, 0)
+    confidence = probabilities.max(dim=1).values
+    odd = (confidence > 0.6) & (confidence < 0.9)  # wrong far more often than around it
     labels = torch.where(odd, (labels + 1) % CLASSES, labels)
-    fits, strays = follow(make_rows(0.6, 6.0, 1.0, 0)), follow((beliefs, labels))
+    fits, strays = follow(make_rows(0.6, 6.0, 1.0, 0)), follow((probabilities, labels))
     widths = [tracker.estimate().high - tracker.estimate().low for tracker in (fits, strays)]
     assert widths[1] > 1.5 * widths[0]
 
@@ -111,20 +111,20 @@ def test_fading_bands_are_as_wide_as_the_rows_they_rest_on() -> None:
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("clean_ratio", [0.9, 0.6, 0.3])
-def test_what_is_expected_of_many_rows_is_what_fits_them_best(
+def test_with_many_rows_the_posterior_mean_is_the_best_fit(
     clean_ratio: float, factor: float
 ) -> None:
     tracker = follow(make_rows(clean_ratio, 8.0, factor, 0))
-    ratio, slack = tracker.fit()
+    ratio, temperature = tracker.fit()
     assert ratio == pytest.approx(tracker.estimate().value, abs=0.02)
-    assert slack == pytest.approx(factor, rel=0.2)
+    assert temperature == pytest.approx(factor, rel=0.2)
 
 
 @pytest.mark.parametrize("clean_ratio", [0.95, 0.15])
-def test_few_rows_move_what_is_expected_less_than_many(clean_ratio: float) -> None:
-    beliefs, labels = make_rows(clean_ratio, 8.0, 1.0, 0)
+def test_few_rows_move_the_posterior_mean_less_than_many(clean_ratio: float) -> None:
+    probabilities, labels = make_rows(clean_ratio, 8.0, 1.0, 0)
     nothing, few, many = (
-        follow((beliefs[:rows], labels[:rows])).fit()[0] for rows in (0, 6, len(labels))
+        follow((probabilities[:rows], labels[:rows])).fit()[0] for rows in (0, 6, len(labels))
     )
     assert Tracker(CLASSES).fit() == (0.5, 1.0)
     assert nothing == 0.5
@@ -150,7 +150,7 @@ def test_state_goes_on_where_it_was() -> None:
     assert torch.equal(one.by_class(), two.by_class())
 
 
-def test_nothing_and_nonsense_are_taken_calmly() -> None:
+def test_no_rows_and_unusable_rows_change_nothing() -> None:
     tracker = Tracker(CLASSES)
     assert tracker.estimate() == (0.5, 0.0, 1.0)
     assert tracker.by_class().isnan().all()
@@ -177,24 +177,24 @@ def test_a_trainer_follows_its_stream() -> None:
     assert tracker.estimate().value == pytest.approx(0.6, abs=0.06)
 
 
-def beliefs_and_labels(
+def probabilities_and_labels(
     clean_ratio: float, follows: bool, pairs: bool, rows: int = 20_000
 ) -> tuple[Tensor, Tensor]:
-    """Make up a model that knows how sure it is, and labels wrong for the next class or for any.
+    """Return probabilities of a calibrated model, and labels wrong for the next class or for any.
 
-    Its own mistakes are for the next class if they follow the labels' ones, else for any.
+    The model's mistakes are for the next class if they follow those of the labels, else for any.
     """
     generator = torch.Generator().manual_seed(0)
     true = torch.randint(10, (rows,), generator=generator)
     following, any_other = (true + 1) % 10, torch.randint(1, 10, (2, rows), generator=generator)
-    sure = (4 * torch.rand(rows, generator=generator) - 1).sigmoid()
+    confidence = (4 * torch.rand(rows, generator=generator) - 1).sigmoid()
     is_right, is_clean = torch.rand(2, rows, generator=generator) < torch.stack(
-        [sure, torch.full((rows,), clean_ratio)]
+        [confidence, torch.full((rows,), clean_ratio)]
     )
-    choice = torch.where(is_right, true, following if follows else (true + any_other[0]) % 10)
+    predicted = torch.where(is_right, true, following if follows else (true + any_other[0]) % 10)
     labels = torch.where(is_clean, true, following if pairs else (true + any_other[1]) % 10)
-    beliefs = ((1 - sure) / 9)[:, None].repeat(1, 10)
-    return beliefs.scatter(1, choice[:, None], sure[:, None]), labels
+    probabilities = ((1 - confidence) / 9)[:, None].repeat(1, 10)
+    return probabilities.scatter(1, predicted[:, None], confidence[:, None]), labels
 
 
 def with_and_without_overlap(
@@ -210,7 +210,7 @@ def with_and_without_overlap(
 def test_mistakes_that_follow_wrong_labels_are_seen_as_such(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = beliefs_and_labels(0.8, follows=True, pairs=True)
+    rows = probabilities_and_labels(0.8, follows=True, pairs=True)
     found, blind = with_and_without_overlap(monkeypatch, rows)
     assert abs(found.value - 0.8) < abs(blind.value - 0.8) / 2
 
@@ -218,22 +218,22 @@ def test_mistakes_that_follow_wrong_labels_are_seen_as_such(
 def test_wrong_labels_of_any_class_leave_mistakes_out_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = beliefs_and_labels(0.6, follows=True, pairs=False)
+    rows = probabilities_and_labels(0.6, follows=True, pairs=False)
     found, blind = with_and_without_overlap(monkeypatch, rows)
     assert found == blind
     assert found.low <= 0.6 <= found.high
 
 
 def test_mistakes_that_do_not_follow_pairs_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = beliefs_and_labels(0.6, follows=False, pairs=True)
+    rows = probabilities_and_labels(0.6, follows=False, pairs=True)
     found, _ = with_and_without_overlap(monkeypatch, rows)
     assert abs(found.value - 0.6) < 0.03
 
 
 def test_of_two_classes_there_is_one_to_be_wrong_for() -> None:
     tracker = Tracker(2, half_life=1e9)
-    beliefs = torch.tensor([[0.9, 0.1]]).repeat(1000, 1)
+    probabilities = torch.tensor([[0.9, 0.1]]).repeat(1000, 1)
     labels = (torch.arange(1000) % 5 == 0).long()
-    tracker.update(beliefs, labels)
+    tracker.update(probabilities, labels)
     found = tracker.estimate()
     assert found.low < found.value < found.high

@@ -14,7 +14,7 @@ from tamis.data import Picks, Samples, match_ids, send
 from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.noise import Tracker
-from tamis.noise.tracker import observe, weigh
+from tamis.noise.tracker import observe, reweight
 from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit, usable
 
 DOUBT = 0.02
@@ -263,7 +263,7 @@ class Memory:
         weights = torch.where(new, 1.0, AGAIN).to(observed.known)
         replaced = (observed.known * new).sum() / (TURNOVER * different)
         age = observed.total + replaced * self.tracker.half_life
-        self.tracker.count(weigh(observed, weights, age))
+        self.tracker.count(reweight(observed, weights, age))
         if self.slots % REFIT == 0 or self.slots in EARLY:
             self.ratio, self.slack = self.tracker.fit(different)
         classes = (evidence / self.slack).softmax(dim=1)
