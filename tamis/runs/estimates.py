@@ -73,8 +73,8 @@ class Tracking:
         if arrived is not None and arrived.clean is not None:
             self._arrived += len(arrived)
             self._clean += int(arrived.clean.sum())
-        if isinstance(self.tracker, Alarm) and (news := self.tracker.pop_change()):
-            noted = Noted(slot.number, news.kind, news.before, news.after)
+        if isinstance(self.tracker, Alarm) and (change := self.tracker.pop_change()):
+            noted = Noted(slot.number, change.kind, change.before, change.after)
             add_line(self.folder / FILES.alarms, noted._asdict())
         done = slot.number + 1
         if done % self.every and done % self.confusion_every:
