@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tamis import OGRS
 from tamis.cli.main import main as tamis
-from tamis.web.review_api import Desk
-from tamis.web.run_data import Run
+from tamis.runs import Run
+from tamis.web.review_api import ReviewAPI
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import make_run
@@ -40,7 +40,7 @@ def main() -> None:
             ("compare", compare.as_uri(), 1200, "light"),
         ):
             take(browser.open(url, width, 1500, scheme), options.out / f"{name}.png")
-        server = Server(Desk(Run(plausible), "ann"), "127.0.0.1", 0, None)
+        server = Server(ReviewAPI(Run(plausible), "ann"), "127.0.0.1", 0, None)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         tab = browser.open(server.url, 1200, 1150)
         tab.wait(DRAWN)

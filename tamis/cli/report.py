@@ -30,10 +30,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Write the page."""
     try:
-        from tamis.web.run_data import NoRunError, Run
+        from tamis.runs import NoRunError, Run
         from tamis.web.run_page import write_run_page
         from tamis.web.run_plots import plots_of
-        from tamis.web.themed import save_files
+        from tamis.web.svg import save_files
     except ImportError as error:
         raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
     try:

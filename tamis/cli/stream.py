@@ -42,7 +42,7 @@ from tamis.data import Samples, Slot
 from tamis.errors import UsageError
 from tamis.monitoring import CollapseWarning, Monitor
 from tamis.review import find_suspects, write_suspects
-from tamis.runs import FILES, About
+from tamis.runs import RunFiles, RunMetadata
 from tamis.selectors import Selector
 from tamis.sources import (
     Columns,
@@ -309,7 +309,7 @@ def make_keeper(options: Namespace, trainer: Trainer, shape: tuple[int, ...]) ->
     named = options.inputs if options.inputs and (len(options.inputs),) == tuple(shape) else ()
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     name, classes = hide(options.address), tuple(options.classes)
-    about = About(name, classes, tuple(shape), tuple(named), options.slots, settings)
+    about = RunMetadata(name, classes, tuple(shape), tuple(named), options.slots, settings)
     return Keeper(options.out, trainer, about, options.corrections)
 
 
@@ -375,7 +375,7 @@ def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out
     rows = [(pool, [str(n) for n in pool.ids.tolist()])]
     found = find_suspects(trainer.averaged, rows, pool)
     suspects = keeper.open(found)
-    write_suspects(suspects, options.classes, out / FILES.table)
+    write_suspects(suspects, options.classes, out / RunFiles.table)
     if loop.leaving.signal:  # who waits for the end has no time for pictures
         keeper.end(None, (), "stopped")
     else:
@@ -390,5 +390,5 @@ def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out
     if not loop.saved:
         console.print(f"Warning: this is not saved to go on from ({loop.trouble.rstrip('.')}).")
     console.print(tell_clean_ratio(trainer))
-    console.print(f"{len(suspects)} of {len(pool)} labels held look wrong: {out / FILES.table}")
+    console.print(f"{len(suspects)} of {len(pool)} labels held look wrong: {out / RunFiles.table}")
     console.print(f"To look, and to review labels: tamis watch {out}")

@@ -33,11 +33,11 @@ from tamis.monitoring.monitor import NO_INFORMATION
 from tamis.monitoring.progress import Bar
 from tamis.noise import Alarm
 from tamis.review import Suspect, find_suspects, write_suspects
-from tamis.runs import FILES
+from tamis.runs import RunFiles
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.sources import Intake, OnBad, Table, open_table
 from tamis.training import DivergedError, Execution, Trainer
-from tamis.training.recorder import Keeper, about_table
+from tamis.training.recorder import Keeper, table_metadata
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -136,7 +136,7 @@ def run(options: Namespace) -> int:
     slots = options.slots or max(len(table), LEAST_SLOTS)
     checkpoints = Checkpoints(out / "checkpoints", settings_of(options, table))
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
-    keeper = Keeper(out, trainer, about_table(table, slots, settings), options.corrections)
+    keeper = Keeper(out, trainer, table_metadata(table, slots, settings), options.corrections)
     evaluate = (lambda: trainer.accuracy(*test)) if test else None
     with (
         warnings.catch_warnings(),
@@ -402,7 +402,7 @@ def list_suspects(
     held, rows = trainer.buffer.pool(), on_device(table, trainer, leaving)
     found = find_suspects(trainer.averaged, rows, held, table.rows_per_slot)
     suspects = keeper.open(found)
-    write_suspects(suspects, table.classes, keeper.folder / FILES.table)
+    write_suspects(suspects, table.classes, keeper.folder / RunFiles.table)
     if leaving.signal:
         keeper.end(None, (), "stopped")
     else:

@@ -34,19 +34,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Serve the page until Ctrl-C."""
     try:
+        from tamis.runs import NoRunError, Run
         from tamis.web.access import is_loopback, make_token
-        from tamis.web.review_api import Desk
-        from tamis.web.run_data import NoRunError, Run
+        from tamis.web.review_api import ReviewAPI
         from tamis.web.server import Server
     except ImportError as error:
         raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
     try:
-        desk = Desk(Run(options.run), options.author or user())
+        api = ReviewAPI(Run(options.run), options.author or user())
     except NoRunError as error:
         raise UsageError(str(error)) from None
     token = make_token() if options.token or not is_loopback(options.host) else None
     try:
-        server = Server(desk, options.host, options.port, token)
+        server = Server(api, options.host, options.port, token)
     except (OSError, OverflowError) as error:
         raise UsageError(f"{options.host}:{options.port} cannot be listened on: {error}.") from None
     console = Console()

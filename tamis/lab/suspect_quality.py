@@ -16,7 +16,7 @@ from tamis.models import mlp, start
 from tamis.noise import Tracker
 from tamis.review import Corrections, find_suspects
 from tamis.review.samples import together
-from tamis.review.suspects import Judge
+from tamis.review.suspects import LabelScorer
 from tamis.runs import Decision, Decisions
 from tamis.selectors import Plausible
 from tamis.streams import Constant, DataSet, Noise, PairFlip, Replay, Symmetric
@@ -98,10 +98,10 @@ def measure(data: DataSet, settings: Settings, tick: Callable[[], None] = lambda
     for samples in stream:
         trainer.step(samples)
         tick()
-    judge = Judge(trainer.averaged, trainer.buffer.pool())
+    scorer = LabelScorer(trainer.averaged, trainer.buffer.pool())
     rows = list(in_chunks(stream))
     wrong = torch.cat([~clean_of(samples) for samples in rows])
-    scores = torch.cat([judge.scores(samples)[0] for samples in rows])
+    scores = torch.cat([scorer.scores(samples)[0] for samples in rows])
     beliefs = torch.cat([trainer.averaged.probabilities(samples.inputs) for samples in rows])
     labels = torch.cat([samples.labels for samples in rows])
     rankings = [rate("tamis", scores, wrong)]

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import torch
 
 from tamis.data import Samples
-from tamis.review.leave import leave_suspects
+from tamis.review.files import write_review_files
+from tamis.review.previews import Previewer
 from tamis.review.queue import Queue
 from tamis.review.samples import together
-from tamis.review.suspects import Judge, Suspect
+from tamis.review.suspects import LabelScorer, Suspect
 from tamis.review.texts import pack_texts, unpack_texts
-from tamis.review.thumbnails import Show
 from tamis.training import Trainer
 
 ASKED = 2048
@@ -28,7 +28,7 @@ BELIEVED = (0.0, 0)
 HERE = torch.device("cpu")
 
 
-class Noted(NamedTuple):
+class Waiting(NamedTuple):
     """Rows with their names, and the slots that they came in."""
 
     samples: Samples
@@ -36,7 +36,7 @@ class Noted(NamedTuple):
     came: list[int]
 
 
-class Lookout:
+class LiveSuspects:
     """Keeps suspects.jsonl of a running trainer fresh: the worst of late, each scored anew.
 
     Call `see` once a slot, with the rows that arrived. Every `every` slots, the first times after a
@@ -45,7 +45,7 @@ class Lookout:
     What is `settled` leaves for good. The inputs of what is in the queue or waits to be looked at
     are kept, and no others.
 
-        lookout = Lookout(folder, trainer, classes, shower(shape))
+        lookout = LiveSuspects(folder, trainer, classes, previewer(shape))
         for samples, names in rows:
             lookout.update(trainer.step(samples).number, samples, names)
     """
@@ -55,7 +55,7 @@ class Lookout:
         folder: Path,
         trainer: Trainer,
         classes: Sequence[str],
-        show: Show,
+        show: Previewer,
         queue: Queue | None = None,
         every: int = 1000,
         settled: Callable[[], set[str]] = set,
@@ -67,7 +67,7 @@ class Lookout:
         self.queue = queue or Queue()
         self.every = every
         self.settled = settled
-        self._noted: list[Noted] = []
+        self._noted: list[Waiting] = []
         self._generator = torch.Generator().manual_seed(0)
 
     def update(
@@ -77,13 +77,13 @@ class Lookout:
         if samples is not None and len(samples):
             samples = samples[slice(MOST_A_SLOT)]
             called = list(names or map(str, samples.ids.tolist()))[:MOST_A_SLOT]
-            self._noted.append(Noted(samples, called, [slot] * len(called)))
+            self._noted.append(Waiting(samples, called, [slot] * len(called)))
         done = slot + 1
         if done % self.every == 0 or done in (self.every // 4, self.every // 2):
             self.look(slot)
 
     def look(self, slot: int) -> None:
-        """Judge what is noted, and write the suspects down."""
+        """LabelScorer what is noted, and write the suspects down."""
         self.queue.settle(self.settled())
         if not self._noted or not len(self.trainer.buffer):
             return
@@ -93,9 +93,9 @@ class Lookout:
         ]
         rows, names, came = self._all()
         newest = {name: at for at, name in enumerate(names)}  # a row may have come twice
-        judge, there = Judge(self.trainer.averaged, held), rows.to(self.trainer.device)
-        doubtful = judge.doubtful(there)
-        scores, others = (part.tolist() for part in judge.scores(there[doubtful]))
+        scorer, there = LabelScorer(self.trainer.averaged, held), rows.to(self.trainer.device)
+        doubtful = scorer.candidates(there)
+        scores, others = (part.tolist() for part in scorer.scores(there[doubtful]))
         found = []
         judged = dict(zip(doubtful.tolist(), zip(scores, others, strict=True), strict=True))
         for name, at in newest.items():
@@ -108,11 +108,15 @@ class Lookout:
         self.queue.update(found, slot)
         kept = [at for name, at in newest.items() if name in self.queue]
         self._noted = (
-            [Noted(rows[torch.tensor(kept)], [names[at] for at in kept], [came[at] for at in kept])]
+            [
+                Waiting(
+                    rows[torch.tensor(kept)], [names[at] for at in kept], [came[at] for at in kept]
+                )
+            ]
             if kept
             else []
         )
-        leave_suspects(
+        write_review_files(
             self.folder,
             self.queue.ranked(),
             [(rows, names)],
@@ -145,10 +149,10 @@ class Lookout:
         if noted := state["noted"]:
             samples = Samples(**noted["rows"])
             names, came = unpack_texts(noted["names"]), noted["came"].tolist()
-            self._noted = [Noted(samples, names, came)]
+            self._noted = [Waiting(samples, names, came)]
 
-    def _all(self) -> Noted:
-        return Noted(
+    def _all(self) -> Waiting:
+        return Waiting(
             together([part.samples.to(HERE) for part in self._noted]),
             [name for part in self._noted for name in part.names],
             [slot for part in self._noted for slot in part.came],

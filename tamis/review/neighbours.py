@@ -1,4 +1,4 @@
-"""Which held rows are most like a suspect: context for who must judge it."""
+"""Which held rows are most like a suspect: context for who must scorer it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 from tamis.checkpoint import write_atomically
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.review.suspects import Space
-from tamis.review.thumbnails import Show
-from tamis.runs import FILES, Tail
+from tamis.review.previews import Previewer
+from tamis.review.suspects import FeatureScaler
+from tamis.runs import RunFiles, Tail
 from tamis.runs.json_lines import parse_line
 
 CHUNK = 1024
@@ -34,7 +34,7 @@ def find_neighbours(view: ModelView, suspects: Samples, held: Samples, count: in
     Features are brought to the same spread, and near is the cosine between them.
     """
     features = view.features(held.inputs)
-    space = Space(features)
+    space = FeatureScaler(features)
     directions = space.directions(features)
     count = min(count, len(held))
     rows, likeness = [], []
@@ -56,7 +56,7 @@ def write_neighbours(
     suspects: Sequence[str],
     held: Samples,
     classes: Sequence[str],
-    show: Show,
+    show: Previewer,
     names: Mapping[int, str] | None = None,
 ) -> None:
     """Put one line for each suspect into the run's folder: its neighbours, labels and sights."""
@@ -77,14 +77,14 @@ def write_neighbours(
             if value > -1.5  # a row is no neighbour of its own
         ]
         lines.append(json.dumps({"id": name, "near": found}, allow_nan=False) + "\n")
-    write_atomically(folder / FILES.neighbours, "".join(lines).encode())
+    write_atomically(folder / RunFiles.neighbours, "".join(lines).encode())
 
 
 class Neighbourhood:
     """The neighbours of suspects, read when they are asked for."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILES.neighbours
+        self.path = folder / RunFiles.neighbours
         self._tail = Tail(self.path)
         self._places: dict[str, int] = {}
 

@@ -47,7 +47,7 @@ class Suspect:
     slot: int | None = None
 
 
-class Space:
+class FeatureScaler:
     """Features seen from the middle of these, every one of them as far spread as the others."""
 
     def __init__(self, features: Tensor) -> None:
@@ -60,7 +60,7 @@ class Space:
         return functional.normalize((at_least_float(features) - self._mean) / self._spread)
 
 
-class Judge:
+class LabelScorer:
     """Says which classes a row may be of, given its label.
 
     Alone, a model's beliefs. With the rows `held` in a buffer more is known: which classes their
@@ -78,13 +78,13 @@ class Judge:
             return
         beliefs = self._beliefs(held.inputs)
         self.confusion = confusion_of(beliefs, held.labels)
-        self._mixed = mixed_up(self.confusion).log()
+        self._mixed = relative_confusion(self.confusion).log()
         try:
             features = view.features(held.inputs)
         except TypeError:  # there is no last linear layer, and so nothing to be near in
             return
         self._ids = held.ids
-        self._space = Space(features)
+        self._space = FeatureScaler(features)
         self._directions = self._space.directions(features)
         self._classes = (beliefs + self.confusion.log()[:, held.labels].T).softmax(dim=1)
 
@@ -106,7 +106,7 @@ class Judge:
         best, other = weighed.scatter(1, samples.labels[:, None], -torch.inf).max(dim=1)
         return (best - given).sigmoid(), other
 
-    def doubtful(self, samples: Samples) -> Tensor:
+    def candidates(self, samples: Samples) -> Tensor:
         """Rows whose score may be above 0.5, found without asking their neighbours.
 
         These can be `1 + DOUBT` to `DOUBT` against the label at the most. Of a trained model's rows
@@ -144,10 +144,10 @@ def confusion_of(beliefs: Tensor, labels: Tensor) -> Tensor:
     return confusion
 
 
-def mixed_up(confusion: Tensor) -> Tensor:
+def relative_confusion(confusion: Tensor) -> Tensor:
     """How many times more often a class gets a wrong label than by an even spread; 1 for its own.
 
-    >>> mixed_up(torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))[0]
+    >>> relative_confusion(torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))[0]
     tensor([1., 2., 0.])
     """
     own = torch.eye(len(confusion)).to(confusion)
@@ -163,17 +163,17 @@ def find_suspects(
 ) -> list[Suspect]:
     """Go through samples and their names once more, and list whose label looks wrong, worst first.
 
-    `held`, the pool of a trainer's buffer, makes the list better: see `Judge`. Where
+    `held`, the pool of a trainer's buffer, makes the list better: see `LabelScorer`. Where
     `rows_per_slot` is given, samples are numbered as they came, so many a slot.
     """
-    judge = Judge(view, held)
+    scorer = LabelScorer(view, held)
     found = []
     for samples, names in rows:
-        doubtful = judge.doubtful(samples).tolist() if len(samples) else []
+        doubtful = scorer.candidates(samples).tolist() if len(samples) else []
         if not doubtful:
             continue
         samples, names = samples[torch.tensor(doubtful)], [names[row] for row in doubtful]
-        scores, others = judge.scores(samples)
+        scores, others = scorer.scores(samples)
         for row in (scores > 0.5).nonzero()[:, 0].tolist():
             number = int(samples.ids[row])
             found.append(

@@ -1,32 +1,34 @@
 """The folder of a run, as files: layout, metadata, JSON lines, history, suspects, decisions."""
 
-from tamis.runs.decisions import Decision, Decisions, Word
-from tamis.runs.estimates import Noted, Point, Told, Tracking
+from tamis.runs.decisions import Action, Decision, Decisions
+from tamis.runs.estimates import AlarmRecord, EstimateHistory, EstimateLog, EstimatePoint
 from tamis.runs.history import History
 from tamis.runs.json_lines import Tail, add_line, read_lines
-from tamis.runs.layout import FILES, Names
-from tamis.runs.metadata import About, read_about, write_about
+from tamis.runs.layout import RunFiles
+from tamis.runs.metadata import RunMetadata, read_metadata, write_metadata
+from tamis.runs.run import NoRunError, Run
 from tamis.runs.shown import Shown, write_shown
-from tamis.runs.suspect_index import Shelf
+from tamis.runs.suspect_index import SuspectIndex
 
 __all__ = [
-    "FILES",
-    "About",
+    "Action",
+    "AlarmRecord",
     "Decision",
     "Decisions",
+    "EstimateHistory",
+    "EstimateLog",
+    "EstimatePoint",
     "History",
-    "Names",
-    "Noted",
-    "Point",
-    "Shelf",
+    "NoRunError",
+    "Run",
+    "RunFiles",
+    "RunMetadata",
     "Shown",
+    "SuspectIndex",
     "Tail",
-    "Told",
-    "Tracking",
-    "Word",
     "add_line",
-    "read_about",
     "read_lines",
-    "write_about",
+    "read_metadata",
+    "write_metadata",
     "write_shown",
 ]

@@ -16,8 +16,8 @@ from tamis.runs.json_lines import Line, Tail, add_line
 from tamis.runs.metadata import now
 from tamis.runs.shown import whole
 
-Word = Literal["keep", "relabel", "drop", "skip", "undo"]
-WORDS: tuple[Word, ...] = get_args(Word)
+Action = Literal["keep", "relabel", "drop", "skip", "undo"]
+ACTIONS: tuple[Action, ...] = get_args(Action)
 LONGEST_AUTHOR = 100
 
 
@@ -30,13 +30,13 @@ class Decision:
     """
 
     id: str
-    decision: Word
+    decision: Action
     label: str | None = None
     given: str | None = None
     row: int | None = None
     author: str = ""
     time: str = ""
-    previous: tuple[Word, str | None] | None = None
+    previous: tuple[Action, str | None] | None = None
 
     @property
     def settled(self) -> bool:
@@ -51,12 +51,12 @@ class Decision:
 def read_decision(line: Line) -> Decision | None:
     """Read a line; None where it is no decision."""
     word, label = line.get("decision"), line.get("label")
-    if word not in WORDS or not isinstance(line.get("id"), str | int):
+    if word not in ACTIONS or not isinstance(line.get("id"), str | int):
         return None
     if word == "relabel" and label is None:
         return None
     before = line.get("previous")
-    known = isinstance(before, list | tuple) and len(before) == 2 and before[0] in WORDS
+    known = isinstance(before, list | tuple) and len(before) == 2 and before[0] in ACTIONS
     return Decision(
         str(line["id"]),
         word,

@@ -13,14 +13,14 @@ import torch
 from tamis.data import Samples, Slot
 from tamis.noise import Alarm, Tracker
 from tamis.runs.json_lines import Line, Tail, add_line, cut_back, end_of
-from tamis.runs.layout import FILES
+from tamis.runs.layout import RunFiles
 
-T = TypeVar("T", "Point", "Noted")
-WRITTEN = (FILES.tracked, FILES.alarms)
+T = TypeVar("T", "EstimatePoint", "AlarmRecord")
+WRITTEN = (RunFiles.estimates, RunFiles.alarms)
 
 
 @dataclass(frozen=True)
-class Point:
+class EstimatePoint:
     """The clean ratio at a slot, with its band, and the true one where somebody knows it.
 
     `by_class` has a share for every given label, `confusion` the share of each given label among
@@ -36,7 +36,7 @@ class Point:
     confusion: tuple[tuple[float, ...], ...] | None = None
 
 
-class Noted(NamedTuple):
+class AlarmRecord(NamedTuple):
     """An alarm: the slot it came in, what has changed, the clean ratio before and after."""
 
     slot: int
@@ -45,14 +45,14 @@ class Noted(NamedTuple):
     after: float
 
 
-class Tracking:
+class EstimateLog:
     """Writes down what a tracker knows, every `every` slots, and its alarms as they come.
 
     Call `update` once a slot. The confusion of labels is larger, so that it is written every
     `confusion_every` slots only. Where arriving samples say which of them are clean, the true
     ratio of those that came since the last line stands beside the estimate.
 
-        tracking = Tracking(folder, trainer.tracker)
+        tracking = EstimateLog(folder, trainer.tracker)
         for samples in stream:
             tracking.update(trainer.step(samples), samples)
     """
@@ -74,15 +74,15 @@ class Tracking:
             self._arrived += len(arrived)
             self._clean += int(arrived.clean.sum())
         if isinstance(self.tracker, Alarm) and (change := self.tracker.pop_change()):
-            noted = Noted(slot.number, change.kind, change.before, change.after)
-            add_line(self.folder / FILES.alarms, noted._asdict())
+            record = AlarmRecord(slot.number, change.kind, change.before, change.after)
+            add_line(self.folder / RunFiles.alarms, record._asdict())
         done = slot.number + 1
         if done % self.every and done % self.confusion_every:
             return
         point = point_of(self.tracker, slot.number, with_confusion=done % self.confusion_every == 0)
         true = self._clean / self._arrived if self._arrived else None
         self._arrived = self._clean = 0
-        add_line(self.folder / FILES.tracked, asdict(replace(point, true=true)))
+        add_line(self.folder / RunFiles.estimates, asdict(replace(point, true=true)))
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was counted, and where the files end."""
@@ -90,18 +90,18 @@ class Tracking:
         return {"arrived": self._arrived, "clean": self._clean, "ends": ends}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Count on from what `state_dict` gave; lines that were written since then are taken back."""
+        """Restore the counts, and remove the lines that were written since then."""
         self._arrived, self._clean = int(state["arrived"]), int(state["clean"])
         for name in WRITTEN:
             cut_back(self.folder / name, int(state["ends"][name]))
 
 
-def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> Point:
+def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> EstimatePoint:
     """Ask a tracker for what it knows now."""
     by_class = tracker.by_class().tolist()
     confusion = tracker.confusion() if with_confusion else torch.full((1, 1), torch.nan)
     value, low, high = (round(number, 4) for number in tracker.estimate())
-    return Point(
+    return EstimatePoint(
         slot,
         value,
         low,
@@ -115,13 +115,16 @@ def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> Point
     )
 
 
-class Told:
+class EstimateHistory:
     """Reads points, or alarms, as far as they were written."""
 
     def __init__(self, folder: Path) -> None:
-        self.points: list[Point] = []
-        self.alarms: list[Noted] = []
-        self._tracked, self._noted = Tail(folder / FILES.tracked), Tail(folder / FILES.alarms)
+        self.points: list[EstimatePoint] = []
+        self.alarms: list[AlarmRecord] = []
+        self._tracked, self._noted = (
+            Tail(folder / RunFiles.estimates),
+            Tail(folder / RunFiles.alarms),
+        )
         self.refresh()
 
     def refresh(self) -> bool:
@@ -146,12 +149,12 @@ def add_in_order(known: list[T], new: Iterable[T | None]) -> None:
         known.append(item)
 
 
-def read_point(line: Line) -> Point | None:
+def read_point(line: Line) -> EstimatePoint | None:
     """Read a point; None where the line is none."""
 
-    def make() -> Point:
+    def make() -> EstimatePoint:
         by_class, confusion, true = (line.get(key) for key in ("by_class", "confusion", "true"))
-        return Point(
+        return EstimatePoint(
             int(line["slot"]),
             share(line["value"]),
             share(line["low"]),
@@ -166,10 +169,10 @@ def read_point(line: Line) -> Point | None:
     return attempt(make)
 
 
-def read_noted(line: Line) -> Noted | None:
+def read_noted(line: Line) -> AlarmRecord | None:
     """Read an alarm; None where the line is none."""
     return attempt(
-        lambda: Noted(
+        lambda: AlarmRecord(
             int(line["slot"]), str(line["kind"]), share(line["before"]), share(line["after"])
         )
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.runs.json_lines import Line, Tail
-from tamis.runs.layout import FILES
+from tamis.runs.layout import RunFiles
 
 KEPT = (
     "slot", "accuracy", "accuracy_ema", "purity", "recall", "coverage", "agreement", "loss",
@@ -33,7 +33,7 @@ class History:
 
     def __init__(self, folder: Path) -> None:
         self.warnings: list[Warned] = []
-        self._tail = Tail(folder / FILES.log)
+        self._tail = Tail(folder / RunFiles.log)
         self._columns = {name: array("d") for name in KEPT}
         self.refresh()
 

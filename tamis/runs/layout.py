@@ -1,22 +1,19 @@
-"""Names of the files in a run's folder, each in one place."""
+"""The names of the files in a run's folder."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final
 
 
-class Names(NamedTuple):
+class RunFiles:
     """One name for each file."""
 
-    log: str = "log.jsonl"
-    about: str = "about.json"
-    tracked: str = "tracked.jsonl"
-    alarms: str = "alarms.jsonl"
-    suspects: str = "suspects.jsonl"
-    neighbours: str = "neighbours.jsonl"
-    decisions: str = "decisions.jsonl"
-    table: str = "suspects.csv"
-    report: str = "report.html"
-
-
-FILES = Names()
+    log: Final = "log.jsonl"
+    metadata: Final = "about.json"
+    estimates: Final = "tracked.jsonl"
+    alarms: Final = "alarms.jsonl"
+    suspects: Final = "suspects.jsonl"
+    neighbours: Final = "neighbours.jsonl"
+    decisions: Final = "decisions.jsonl"
+    table: Final = "suspects.csv"
+    report: Final = "report.html"

@@ -13,13 +13,13 @@ import torch
 
 from tamis.checkpoint import write_atomically
 from tamis.checkpoint.manifest import versions as versions_here
-from tamis.runs.layout import FILES
+from tamis.runs.layout import RunFiles
 
 End = Literal["done", "stopped", "diverged"]
 
 
 @dataclass(frozen=True)
-class About:
+class RunMetadata:
     """A run as its page tells of it. What an older run did not write down is empty.
 
     `name` is what it was trained on, `columns` are the names of inputs of a table, `slots` how many
@@ -36,7 +36,7 @@ class About:
     started: str = ""
     ended: End | None = None
 
-    def begun(self, device: torch.device | str = "cpu") -> About:
+    def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
         """Return it with the time, and with the versions that are here."""
         return replace(self, versions=versions_here(torch.device(device)), started=now())
 
@@ -46,22 +46,22 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_about(folder: Path, about: About) -> None:
+def write_metadata(folder: Path, about: RunMetadata) -> None:
     """Put it into the run's folder, in place of what was there."""
     content = json.dumps(asdict(about), indent=1, default=str) + "\n"
-    write_atomically(folder / FILES.about, content.encode())
+    write_atomically(folder / RunFiles.metadata, content.encode())
 
 
-def read_about(folder: Path) -> About:
+def read_metadata(folder: Path) -> RunMetadata:
     """Read what is there; a run without it, or with less of it, is no trouble."""
     try:
-        found = json.loads((folder / FILES.about).read_bytes())
+        found = json.loads((folder / RunFiles.metadata).read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
-        return About()
+        return RunMetadata()
     if not isinstance(found, dict):
-        return About()
+        return RunMetadata()
     slots, ended = found.get("slots"), found.get("ended")
-    return About(
+    return RunMetadata(
         name=str(found.get("name") or ""),
         classes=tuple(str(name) for name in as_list(found.get("classes"))),
         input_shape=tuple(n for n in as_list(found.get("input_shape")) if isinstance(n, int)),

@@ -11,7 +11,7 @@ from typing import Any
 from tamis.checkpoint import write_atomically
 from tamis.data import Samples
 from tamis.runs.json_lines import Line
-from tamis.runs.layout import FILES
+from tamis.runs.layout import RunFiles
 
 MOST = 50_000
 """Suspects written down at the most: nobody reviews more, and CSV has them all."""
@@ -61,7 +61,7 @@ def whole(value: object) -> int | None:
 
 def write_shown(folder: Path, suspects: Iterable[Shown]) -> None:
     """Put the suspects into the run's folder, in place of those that were there."""
-    write_atomically(folder / FILES.suspects, b"".join(encode(suspects)))
+    write_atomically(folder / RunFiles.suspects, b"".join(encode(suspects)))
 
 
 def encode(suspects: Iterable[Shown]) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tamis.runs.json_lines import Tail, parse_line
-from tamis.runs.layout import FILES
+from tamis.runs.layout import RunFiles
 from tamis.runs.shown import Shown
 from tamis.runs.spreadsheet import rearm
 
@@ -24,7 +24,7 @@ class Spine(NamedTuple):
     place: int
 
 
-class Shelf:
+class SuspectIndex:
     """The suspects of a run, in their order, 50,000 of them as easily as 50.
 
     `labels` are all that any of them has or should have. `update` looks whether the file was
@@ -32,10 +32,10 @@ class Shelf:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILES.suspects
+        self.path = folder / RunFiles.suspects
         self.spines: list[Spine] = []
         self.labels: set[str] = set()
-        self._table = folder / FILES.table
+        self._table = folder / RunFiles.table
         self._tail = Tail(self.path)
         self._places: dict[str, int] = {}
         self._from_table: list[Shown] = []

@@ -9,22 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from tamis.data import Samples, Slot
-from tamis.review import Corrections, Lookout, Suspect, leave_suspects, shower
-from tamis.runs import FILES, About, Tracking, write_about
+from tamis.review import Corrections, LiveSuspects, Suspect, previewer, write_review_files
+from tamis.runs import EstimateLog, RunFiles, RunMetadata, write_metadata
 from tamis.runs.metadata import End
 from tamis.runs.shown import Rows
 from tamis.sources import Table
 from tamis.sources.tables import reader_of
 from tamis.training.trainer import Trainer
 
-OF_ONE_RUN = (FILES.tracked, FILES.alarms, FILES.suspects, FILES.neighbours, FILES.table)
+OF_ONE_RUN = (
+    RunFiles.estimates,
+    RunFiles.alarms,
+    RunFiles.suspects,
+    RunFiles.neighbours,
+    RunFiles.table,
+)
 """Files that a run begun anew replaces. Decisions are the work of people, and stay."""
 
 
 class Keeper:
     """Leaves all that the page of a run needs, and has the trainer learn from decisions.
 
-        keeper = Keeper(folder, trainer, About("clicks.csv", classes, shape))
+        keeper = Keeper(folder, trainer, RunMetadata("clicks.csv", classes, shape))
         keeper.begin()
         for samples, names in rows:
             samples, names = keeper.mend(samples, names)
@@ -33,25 +39,25 @@ class Keeper:
         keeper.end(suspects, rows)
 
     It follows the decisions made in its own folder and, if given, those in another file,
-    `corrections`. What it must remember is in `state_dict`, so that a checkpoint can hold it, and what
-    was written since then is taken back by `load_state_dict`. The trainer should have a tracker, best an
-    `Alarm`; without one nothing is told of the clean ratio. A disk that fails costs no more than
+    `corrections`. What it must remember is in `state_dict`, so that a checkpoint can hold it, and
+    what was written since then is taken back by `load_state_dict`. The trainer should have a
+    tracker, best an `Alarm`; without one nothing is told of the clean ratio. A disk that fails costs no more than
     what could not be written or read: `lost` counts how often.
     """
 
     def __init__(
-        self, folder: Path, trainer: Trainer, about: About, corrections: Path | None = None
+        self, folder: Path, trainer: Trainer, about: RunMetadata, corrections: Path | None = None
     ) -> None:
         self.folder = folder
         self.trainer = trainer
         self.about = about
-        self.show = shower(about.input_shape, about.columns)
+        self.show = previewer(about.input_shape, about.columns)
         self.lost = 0
-        self.own = Corrections(folder / FILES.decisions, about.classes)
-        another = corrections and corrections.resolve() != (folder / FILES.decisions).resolve()
+        self.own = Corrections(folder / RunFiles.decisions, about.classes)
+        another = corrections and corrections.resolve() != (folder / RunFiles.decisions).resolve()
         self.given = Corrections(corrections, about.classes) if corrections and another else None
-        self.tracking = Tracking(folder, trainer.tracker) if trainer.tracker else None
-        self.lookout = Lookout(folder, trainer, about.classes, self.show, settled=self.settled)
+        self.tracking = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
+        self.lookout = LiveSuspects(folder, trainer, about.classes, self.show, settled=self.settled)
 
     def begin(self, resumed: bool = False) -> None:
         """Say what the run is; one begun anew removes what another has left."""
@@ -59,7 +65,7 @@ class Keeper:
             for name in OF_ONE_RUN:
                 (self.folder / name).unlink(missing_ok=True)
         self.about = replace(self.about, ended=None).begun(self.trainer.device)
-        write_about(self.folder, self.about)
+        write_metadata(self.folder, self.about)
 
     def mend(
         self, samples: Samples | None, names: Sequence[str] | None = None
@@ -112,9 +118,9 @@ class Keeper:
             left = [suspect for suspect in suspects if suspect.id not in given]
             held, classes = self.trainer.buffer.pool(), self.about.classes
             view = self.trainer.averaged
-            leave_suspects(self.folder, left, rows, classes, self.show, view, held)
+            write_review_files(self.folder, left, rows, classes, self.show, view, held)
         self.about = replace(self.about, ended=ended)
-        write_about(self.folder, self.about)
+        write_metadata(self.folder, self.about)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the names that rows are known by, the suspects, and where files end."""
@@ -144,8 +150,10 @@ class Keeper:
         return [self.own] if self.given is None else [self.given, self.own]
 
 
-def about_table(table: Table, slots: int, settings: Mapping[str, Any]) -> About:
+def table_metadata(table: Table, slots: int, settings: Mapping[str, Any]) -> RunMetadata:
     """Say what a run on a table is made of."""
     read = reader_of(table.path)(table.path, table.label, table.id_column, table.drop, 1)
     columns = tuple(next(read).columns) if len(table.input_shape) == 1 else ()
-    return About(table.path.name, table.classes, table.input_shape, columns, slots, dict(settings))
+    return RunMetadata(
+        table.path.name, table.classes, table.input_shape, columns, slots, dict(settings)
+    )

@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class Access:
     """Decides about requests by their headers.
 
     A name that another site has made to point at this machine (DNS rebinding) is refused, since

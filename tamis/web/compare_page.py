@@ -8,9 +8,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tamis.checkpoint import write_atomically
-from tamis.web.run_data import Run, Tile
+from tamis.runs import Run
 from tamis.web.run_page import Row, asset, draw, environment
 from tamis.web.run_plots import plots_of
+from tamis.web.tiles import Tile, tiles_of
 
 
 def write_compare_page(runs: Mapping[str, Run], page: Path) -> Path:
@@ -50,7 +51,7 @@ def name_apart(folders: Sequence[Path]) -> dict[str, Run]:
 
 def numbers(runs: Mapping[str, Run]) -> list[Row]:
     """Put the numbers of all runs into rows; one that a run lacks is left empty."""
-    found = [{called(tile): tile.value for tile in run.tiles()} for run in runs.values()]
+    found = [{called(tile): tile.value for tile in tiles_of(run)} for run in runs.values()]
     names = list(dict.fromkeys(name for tiles in found for name in tiles))
     return [Row("state", [run.state for run in runs.values()])] + [
         Row(name, [tiles.get(name, "") for tiles in found]) for name in names
@@ -64,7 +65,7 @@ def called(tile: Tile) -> str:
 
 def differences(runs: Mapping[str, Run]) -> list[Row]:
     """Name the settings and versions that are not the same in all runs."""
-    found = [{**run.about.versions, **run.about.settings} for run in runs.values()]
+    found = [{**run.metadata.versions, **run.metadata.settings} for run in runs.values()]
     names = list(dict.fromkeys(name for settings in found for name in settings))
     rows = [Row(name, [str(settings.get(name, "")) for settings in found]) for name in names]
     return [row for row in rows if len(set(row.cells)) > 1]

@@ -10,10 +10,9 @@ from time import monotonic
 from typing import Any
 
 from tamis.review import Neighbourhood
-from tamis.runs import Decision
-from tamis.runs.decisions import WORDS
+from tamis.runs import Decision, Run
+from tamis.runs.decisions import ACTIONS
 from tamis.runs.suspect_index import Spine
-from tamis.web.run_data import Run
 from tamis.web.run_page import (
     Snapshot,
     confusion_csv,
@@ -32,11 +31,11 @@ LONGEST = 2000
 """Characters of an id or label that anybody sends."""
 
 
-class Bad(ValueError):
+class BadRequestError(ValueError):
     """A request that makes no sense, in one sentence."""
 
 
-class Desk:
+class ReviewAPI:
     """Answers what a page asks about a run. Many threads may ask at once."""
 
     def __init__(self, run: Run, author: str = "") -> None:
@@ -105,15 +104,15 @@ class Desk:
         with self._lock:
             run = self.run
             run.refresh()
-            found = run.shelf.where(fits)
-            shown = run.shelf.read(found[page * PAGE : (page + 1) * PAGE])
+            found = run.suspects.where(fits)
+            shown = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
             items = [
                 suspect.to_line() | {"decision": self._decided(suspect.id)} for suspect in shown
             ]
             return {
                 "items": items,
                 "total": len(found),
-                "all": len(run.shelf),
+                "all": len(run.suspects),
                 "size": PAGE,
                 "classes": run.classes,
                 "settled": sum(found.settled for found in run.decisions.in_force().values()),
@@ -130,17 +129,17 @@ class Desk:
         """Take a decision down."""
         asked = read_request(body)
         name, word, label = asked.get("id"), asked.get("decision"), asked.get("label")
-        if not isinstance(name, str) or len(name) > LONGEST or word not in WORDS:
-            raise Bad("A decision has an id and one of " + ", ".join(WORDS) + ".")
+        if not isinstance(name, str) or len(name) > LONGEST or word not in ACTIONS:
+            raise BadRequestError("A decision has an id and one of " + ", ".join(ACTIONS) + ".")
         if word == "relabel" and not isinstance(label, str):
-            raise Bad("To relabel takes a label.")
+            raise BadRequestError("To relabel takes a label.")
         with self._lock:
             self.run.refresh()
-            spine = self.run.shelf.spine(name)
+            spine = self.run.suspects.spine(name)
             if spine is None and self.run.decisions.of(name) is None:
-                raise Bad("There is no suspect of this id any more.")
+                raise BadRequestError("There is no suspect of this id any more.")
             if word == "relabel" and label not in self.run.classes:
-                raise Bad("There is no class of this name.")
+                raise BadRequestError("There is no class of this name.")
             before = self.run.decisions.of(name)
             given, row = (spine.given, spine.row) if spine else (None, None)
             if spine is None and before is not None:
@@ -171,7 +170,7 @@ class Desk:
         settled = self.run.decisions.in_force
 
         if which not in ("open", "settled", "all"):
-            raise Bad("Suspects are open, settled, or all.")
+            raise BadRequestError("Suspects are open, settled, or all.")
         done: set[str] = set()
         if which != "all":
             with self._lock:
@@ -193,9 +192,9 @@ def number(wanted: Mapping[str, str], name: str, default: Any, kind: type) -> An
     try:
         value = kind(wanted.get(name, default))
     except ValueError:
-        raise Bad(f"{name} is a number.") from None
+        raise BadRequestError(f"{name} is a number.") from None
     if not 0 <= value <= 2**31:
-        raise Bad(f"{name} is a number from 0 on.")
+        raise BadRequestError(f"{name} is a number from 0 on.")
     return value
 
 
@@ -204,7 +203,7 @@ def read_request(body: bytes) -> dict[str, Any]:
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
-        raise Bad("What was sent is no JSON.") from None
+        raise BadRequestError("What was sent is no JSON.") from None
     if not isinstance(asked, dict):
-        raise Bad("What was sent is no object.")
+        raise BadRequestError("What was sent is no object.")
     return asked

@@ -15,11 +15,11 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from tamis.checkpoint import write_atomically
-from tamis.runs import FILES, Point
+from tamis.runs import EstimatePoint, Run, RunFiles
 from tamis.runs.spreadsheet import disarm
-from tamis.web.run_data import Run
 from tamis.web.run_plots import Plot, plots_of
-from tamis.web.themed import to_inline_svg
+from tamis.web.svg import to_inline_svg
+from tamis.web.tiles import tiles_of
 
 SHOWN = 48
 """Suspects on the page."""
@@ -70,9 +70,11 @@ class Heat:
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """Templates, all of which escape what they are given."""
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    templates.globals["tiles_of"] = tiles_of
+    return templates
 
 
 @lru_cache(maxsize=4)
@@ -86,7 +88,7 @@ def asset(name: str) -> str:
 
 def write_run_page(run: Run, page: Path | None = None, shown: int = SHOWN) -> Path:
     """Write the page, and return where it is."""
-    page = page or run.folder / FILES.report
+    page = page or run.folder / RunFiles.report
     write_atomically(page, render_run(run, shown).encode())
     return page
 
@@ -98,7 +100,7 @@ def render_run(run: Run, shown: int = SHOWN) -> str:
         .get_template("run.html")
         .render(
             css=Markup(asset("page.css")),  # noqa: S704
-            cards=run.shelf.read(run.shelf.spines[:shown]),
+            cards=run.suspects.read(run.suspects.spines[:shown]),
             decided=lambda name: tell_decision(run, name),
             suspects_href=as_data(suspects_csv(run)),
             **curves_of(run),
@@ -161,7 +163,7 @@ def tell_decision(run: Run, name: str) -> str:
 
 def heats_of(run: Run) -> tuple[list[Heat], int | None]:
     """Return the confusion at several slots, and how many classes are left if some are not."""
-    points = [point for point in run.told.points if point.confusion]
+    points = [point for point in run.estimates.points if point.confusion]
     if not points:
         return [], None
     classes = names_of(run, len(points[-1].confusion or ()))
@@ -177,7 +179,7 @@ def names_of(run: Run, count: int) -> list[str]:
     return known if len(known) == count else [str(label) for label in range(count)]
 
 
-def most_mixed(point: Point, classes: int) -> list[int]:
+def most_mixed(point: EstimatePoint, classes: int) -> list[int]:
     """Choose the classes that are mixed up most, in their order."""
     rows = point.confusion or ()
     wrong = [
@@ -187,7 +189,7 @@ def most_mixed(point: Point, classes: int) -> list[int]:
     return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:MOST_CLASSES])
 
 
-def heat_of(point: Point, classes: Sequence[str], shown: Sequence[int]) -> Heat:
+def heat_of(point: EstimatePoint, classes: Sequence[str], shown: Sequence[int]) -> Heat:
     """Turn shares into cells."""
     table = point.confusion or ()
     rows = []
@@ -205,7 +207,7 @@ def confusion_csv(run: Run) -> str:
     """Write every confusion that was noted as CSV: slot, class, given label, share."""
     rows = [
         (point.slot, row, column, share)
-        for point in run.told.points
+        for point in run.estimates.points
         for row, shares in enumerate(point.confusion or ())
         for column, share in enumerate(shares)
     ]
@@ -220,7 +222,7 @@ def suspects_csv(run: Run) -> str:
     """Write all suspects with what was decided as CSV."""
     decided: Mapping[str, Any] = run.decisions.in_force()
     rows = []
-    for spine in run.shelf.spines:
+    for spine in run.suspects.spines:
         found = decided.get(spine.id)
         word, label = (found.decision, found.label or "") if found else ("", "")
         rows.append((spine.id, spine.given, spine.suggested, f"{spine.score:.6f}", word, label))

@@ -11,9 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tamis.runs import History, Noted, Point
+from tamis.runs import AlarmRecord, EstimatePoint, History, Run
 from tamis.runs.spreadsheet import disarm
-from tamis.web.run_data import Run
 
 SIZE = (7.2, 3.4)
 INK, GRID = "#1f2328", "#e5e7eb"
@@ -148,7 +147,7 @@ def curves(
 
 def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     """Draw the clean ratio as it was estimated, with its band, and as it was where it is known."""
-    points = {name: list(run.told.points) for name, run in runs.items()}
+    points = {name: list(run.estimates.points) for name, run in runs.items()}
     alarms = alarms_of(runs)
 
     def draw() -> Figure:
@@ -185,7 +184,7 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
 
 def by_class(run: Run) -> Plot:
     """Draw the clean ratio of each given label, the least right ones named."""
-    points = [point for point in run.told.points if point.by_class]
+    points = [point for point in run.estimates.points if point.by_class]
     classes = run.classes
     last = [share for share in (points[-1].by_class or ()) if share is not None] if points else []
     alarms = alarms_of({run.name: run})
@@ -213,7 +212,7 @@ def by_class(run: Run) -> Plot:
     return Plot("by_class", "Clean ratio by given label", says, columns, draw)
 
 
-def shares_of_class(points: Sequence[Point], label: int) -> tuple[list[int], list[float]]:
+def shares_of_class(points: Sequence[EstimatePoint], label: int) -> tuple[list[int], list[float]]:
     """Return the slots where the clean ratio of a label is known, and what it is there."""
     found = [
         (point.slot, share)
@@ -224,7 +223,7 @@ def shares_of_class(points: Sequence[Point], label: int) -> tuple[list[int], lis
     return [slot for slot, _ in found], [share for _, share in found]
 
 
-def share_of(points: Sequence[Point], label: int) -> float:
+def share_of(points: Sequence[EstimatePoint], label: int) -> float:
     """Return the newest clean ratio of a label, 1 where none is known."""
     shares = shares_of_class(points, label)[1]
     return shares[-1] if shares else 1.0
@@ -244,12 +243,12 @@ def blank() -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def alarms_of(runs: Mapping[str, Run]) -> list[Noted]:
+def alarms_of(runs: Mapping[str, Run]) -> list[AlarmRecord]:
     """Return the alarms to mark: those of a run that stands alone."""
-    return [alarm for run in runs.values() for alarm in run.told.alarms if len(runs) == 1]
+    return [alarm for run in runs.values() for alarm in run.estimates.alarms if len(runs) == 1]
 
 
-def finish(axes: Axes, alarms: Sequence[Noted], share: bool = True) -> None:
+def finish(axes: Axes, alarms: Sequence[AlarmRecord], share: bool = True) -> None:
     """Mark alarms, set the limits, and name the curves."""
     mark(axes, alarms)
     if share:
@@ -262,7 +261,7 @@ def finish(axes: Axes, alarms: Sequence[Noted], share: bool = True) -> None:
             text.set_color(INK)
 
 
-def mark(axes: Axes, alarms: Iterable[Noted]) -> None:
+def mark(axes: Axes, alarms: Iterable[AlarmRecord]) -> None:
     """Draw alarms as marks across."""
     for alarm in alarms:
         axes.axvline(alarm.slot, color=ALARM, linewidth=1, linestyle=":")

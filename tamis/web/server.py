@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tamis.web.access import HEADERS, Guard
-from tamis.web.review_api import Bad, Desk
+from tamis.web.access import HEADERS, Access
+from tamis.web.review_api import BadRequestError, ReviewAPI
 from tamis.web.run_page import asset
 
 MOST_BYTES = 2**16
@@ -29,12 +29,12 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, desk: Desk, host: str, port: int, token: str | None) -> None:
+    def __init__(self, api: ReviewAPI, host: str, port: int, token: str | None) -> None:
         if ":" in host:
             self.address_family = socket.AF_INET6
         super().__init__((host.strip("[]"), port), Handler)
-        self.desk = desk
-        self.guard = Guard(host, self.server_port, token)
+        self.api = api
+        self.access = Access(host, self.server_port, token)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Tell of errors, but not that somebody has closed a tab."""
@@ -44,14 +44,14 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """Return the address to open, with the token if there is one."""
-        host = self.guard.host
+        host = self.access.host
         name = f"[{host.strip('[]')}]" if ":" in host else host
-        token = f"?token={self.guard.token}" if self.guard.token else ""
+        token = f"?token={self.access.token}" if self.access.token else ""
         return f"http://{name}:{self.server_port}/{token}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request after another, each looked at by the guard first."""
+    """Answers one request after another, each looked at by the access first."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -64,25 +64,25 @@ class Handler(BaseHTTPRequestHandler):
         asked = dict(parse_qsl(address.query))
         if not self._may_enter(address.path, asked):
             return
-        desk = self.server.desk
+        api = self.server.api
         if address.path in ASSETS:
             self._send(asset(address.path[1:]), ASSETS[address.path])
         elif address.path == "/":
-            self._answer(desk.page, PAGE)
+            self._answer(api.page, PAGE)
         elif address.path in ("/tiles", "/curves"):
-            self._answer(desk.tiles if address.path == "/tiles" else desk.curves, PAGE)
+            self._answer(api.tiles if address.path == "/tiles" else api.curves, PAGE)
         elif address.path == "/suspects.csv":
-            self._answer(desk.table, CSV)
+            self._answer(api.table, CSV)
         elif address.path.startswith("/numbers/") and address.path.endswith(".csv"):
             name = address.path.removeprefix("/numbers/").removesuffix(".csv")
-            content = desk.numbers(name)
+            content = api.numbers(name)
             self._refuse(HTTPStatus.NOT_FOUND) if content is None else self._send(content, CSV)
         elif address.path == "/state":
-            self._answer_json(desk.state)
+            self._answer_json(api.state)
         elif address.path == "/suspects":
-            self._answer_json(lambda: desk.suspects(asked))
+            self._answer_json(lambda: api.suspects(asked))
         elif address.path == "/near":
-            self._answer_json(lambda: desk.near(asked.get("id", "")))
+            self._answer_json(lambda: api.near(asked.get("id", "")))
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
 
@@ -92,25 +92,25 @@ class Handler(BaseHTTPRequestHandler):
         body = self._read()
         if body is None or not self._may_enter(address.path, {}):
             return
-        if not self.server.guard.may_write(dict(self.headers.items())):
+        if not self.server.access.may_write(dict(self.headers.items())):
             self._refuse(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
         elif address.path != "/decisions":
             self._refuse(HTTPStatus.NOT_FOUND)
         else:
-            self._answer_json(lambda: self.server.desk.decide(body))
+            self._answer_json(lambda: self.server.api.decide(body))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing: what is asked for may hold ids, and the token."""
 
     def _may_enter(self, path: str, asked: dict[str, str]) -> bool:
-        guard, token = self.server.guard, asked.get("token")
-        if not guard.answers_to(self.headers.get("Host")):
+        access, token = self.server.access, asked.get("token")
+        if not access.answers_to(self.headers.get("Host")):
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this server.")
             return False
-        if not guard.knows(self.headers.get("Cookie"), token if path == "/" else None):
+        if not access.knows(self.headers.get("Cookie"), token if path == "/" else None):
             self._refuse(HTTPStatus.FORBIDDEN, "Open the address with the token.")
             return False
-        if guard.token and token and path == "/":  # out of the address, into a cookie
+        if access.token and token and path == "/":  # out of the address, into a cookie
             self._send("", TEXT, HTTPStatus.SEE_OTHER, ("Location", "/"))
             return False
         return True
@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer_json(self, make: Callable[[], object]) -> None:
         try:
             self._send(json.dumps(make(), allow_nan=False), "application/json")
-        except Bad as error:
+        except BadRequestError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         except OSError as error:  # as of a disk that is full
             self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
@@ -148,6 +148,6 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in [*headers.items(), *more]:
             self.send_header(name, str(value))
         if status == HTTPStatus.SEE_OTHER:
-            self.send_header("Set-Cookie", self.server.guard.set_cookie())
+            self.send_header("Set-Cookie", self.server.access.set_cookie())
         self.end_headers()
         self.wfile.write(body)

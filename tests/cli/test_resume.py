@@ -18,7 +18,7 @@ import torch
 
 from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
-from tamis.runs import About, read_about
+from tamis.runs import RunMetadata, read_metadata
 
 SLOTS = 240
 
@@ -72,8 +72,8 @@ def assert_same(one: Path, other: Path) -> None:
     assert without_time(one) == without_time(other)
 
 
-def without_time(out: Path) -> About:
-    return replace(read_about(out), started="", slots=None)
+def without_time(out: Path) -> RunMetadata:
+    return replace(read_metadata(out), started="", slots=None)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
 from tamis.review import Neighbourhood
-from tamis.runs import Decision, Decisions, Shelf, Told, read_about, read_lines
+from tamis.runs import Decision, Decisions, EstimateHistory, SuspectIndex, read_lines, read_metadata
 
 pytestmark = pytest.mark.timeout(600)
 CLASSES = ("ant", "bee", "cat")
@@ -100,28 +100,28 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_all_that_pages_and_exports_read_is_there(run: Path, table: Given, tmp_path: Path) -> None:
-    about = read_about(run)
+    about = read_metadata(run)
     assert (about.name, about.classes, about.columns) == ("points.csv", CLASSES, ("a", "b", "c"))
     assert (about.slots, about.ended) == (300, "done")
     assert about.settings["k"] == 8
-    assert [point.slot for point in Told(run).points] == [49, 99, 149, 199, 249, 299]
-    shelf = Shelf(run)
+    assert [point.slot for point in EstimateHistory(run).points] == [49, 99, 149, 199, 249, 299]
+    index = SuspectIndex(run)
     wrong = {name for name in table.given if table.given[name] != table.right[name]}
-    first = [spine.id for spine in shelf.spines[:100]]
+    first = [spine.id for spine in index.spines[:100]]
     assert len(wrong & set(first)) > 95
-    assert set(shelf.read(shelf.spines[:1])[0].show["columns"]) == {"a", "b", "c"}
+    assert set(index.read(index.spines[:1])[0].show["columns"]) == {"a", "b", "c"}
     assert len(Neighbourhood(run).of(first[0])) == 5
     assert main(["report", str(run), "--out", str(tmp_path / "page.html")]) == 0
     assert first[0] in (tmp_path / "page.html").read_text()
     assert main(["compare", str(run), str(run), "--out", str(tmp_path / "both.html")]) == 0
     assert main(["export", str(run), "--format", "csv", "--out", str(tmp_path / "all.csv")]) == 0
-    assert len((tmp_path / "all.csv").read_text().splitlines()) == len(shelf) + 1
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == len(index) + 1
 
 
 def test_decisions_about_one_run_are_learned_from_in_the_next(
     run: Path, table: Given, tmp_path: Path, capsys
 ) -> None:
-    names = [spine.id for spine in Shelf(run).spines[:150]]
+    names = [spine.id for spine in SuspectIndex(run).spines[:150]]
     decisions, out = tmp_path / "decisions.jsonl", tmp_path / "next"
     table.answer(decisions, names)
     Decisions(decisions).decide(Decision("row-3", "relabel", "dog", table.given["row-3"]))
@@ -141,7 +141,9 @@ def test_decisions_about_one_run_are_learned_from_in_the_next(
         listed = {line["id"] for line in csv.DictReader(file)}
     assert listed
     assert not (left | listed) & set(names)
-    assert Told(out).points[-1].value > Told(run).points[-1].value + 0.05  # the tracker follows
+    assert (
+        EstimateHistory(out).points[-1].value > EstimateHistory(run).points[-1].value + 0.05
+    )  # the tracker follows
     assert decisions.read_bytes() == before
 
 
@@ -153,7 +155,7 @@ def test_a_running_train_takes_decisions_in(table: Given, tmp_path: Path) -> Non
         *command(table, out, "--slots", 200_000, "--capacity", 2000, "--corrections", given)
     )
     wait_for(lambda: (out / "suspects.jsonl").exists(), process)
-    names = [spine.id for spine in Shelf(out).spines[:60]]
+    names = [spine.id for spine in SuspectIndex(out).spines[:60]]
     table.answer(out / "decisions.jsonl", names[:20])
     table.answer(given, names[20:40])
     Decisions(out / "decisions.jsonl").decide(Decision(names[50], "drop", None))
@@ -166,7 +168,7 @@ def test_a_running_train_takes_decisions_in(table: Given, tmp_path: Path) -> Non
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, printed
     assert "41 labels were decided about by people" in " ".join(printed.split())
-    assert read_about(out).ended == "stopped"
+    assert read_metadata(out).ended == "stopped"
     held = held_labels(out)
     assert all(held[name] == table.right[name] for name in names[:40])
     assert names[50] not in held
@@ -180,7 +182,7 @@ def test_killed_between_a_decision_and_a_checkpoint_it_is_not_lost(
 ) -> None:
     process = start(*command(table, tmp_path, "--slots", 200_000, "--save-every", "1000000"))
     wait_for(lambda: (tmp_path / "suspects.jsonl").exists(), process)
-    names = [spine.id for spine in Shelf(tmp_path).spines[:20]]
+    names = [spine.id for spine in SuspectIndex(tmp_path).spines[:20]]
     table.answer(tmp_path / "decisions.jsonl", names)
     process.kill()
     process.communicate()
@@ -309,12 +311,12 @@ def test_a_stream_leaves_the_same_and_goes_on_after_a_kill(table: Given, tmp_pat
     assert main([*arguments, "--out", str(twice), "--resume"]) == 0
     for name in ("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl", "suspects.csv"):
         assert (once / name).read_bytes() == (twice / name).read_bytes(), name
-    about = read_about(twice)
+    about = read_metadata(twice)
     assert (about.name, about.columns) == (str(tmp_path / "rows.jsonl"), ("a", "b", "c"))
     assert about.ended == "done"
-    assert [point.slot for point in Told(twice).points] == [49, 99, 149]
+    assert [point.slot for point in EstimateHistory(twice).points] == [49, 99, 149]
     wrong = {at for at, name in enumerate(table.given) if table.given[name] != table.right[name]}
-    first = [int(spine.id) for spine in Shelf(twice).spines[:80]]
+    first = [int(spine.id) for spine in SuspectIndex(twice).spines[:80]]
     assert len(wrong & set(first)) > 70
 
 
@@ -328,7 +330,7 @@ def test_a_stream_learns_from_decisions(table: Given, tmp_path: Path, capsys) ->
     extra = ["--corrections", str(decisions.path), "--capacity", "2000"]
     assert main([*arguments, "--out", str(out), *extra]) == 0
     assert held_labels(out) == table.right
-    assert Told(out).points[-1].value > 0.9
+    assert EstimateHistory(out).points[-1].value > 0.9
     said = re.search(
         r"(\d+) of 900 labels held look wrong", " ".join(capsys.readouterr().out.split())
     )
@@ -339,10 +341,10 @@ def test_a_stream_learns_from_decisions(table: Given, tmp_path: Path, capsys) ->
 def test_a_tracker_is_told_no_secret_and_asked_before_the_stream(
     tmp_path: Path, capsys, monkeypatch
 ) -> None:
-    told: list[str] = []
+    estimates: list[str] = []
 
     def refuse(folder: Path, settings: dict[str, object]) -> None:
-        told.append(str(settings))
+        estimates.append(str(settings))
         raise ValueError("no key is configured")
 
     monkeypatch.setitem(tamis_loggers(), "wandb", refuse)
@@ -350,5 +352,5 @@ def test_a_tracker_is_told_no_secret_and_asked_before_the_stream(
     arguments = ["stream", address, "--inputs", "a", "--label", "kind", "--classes", "0", "1"]
     assert main([*arguments, "--out", str(tmp_path), "--log", "wandb"]) == 2
     assert "--log wandb: no key is configured" in capsys.readouterr().err
-    assert "localhost" in told[0]
-    assert "w0rd" not in told[0]
+    assert "localhost" in estimates[0]
+    assert "w0rd" not in estimates[0]

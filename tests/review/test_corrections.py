@@ -22,9 +22,9 @@ from tamis import (
 )
 from tamis.buffers import BUFFERS, Buffer
 from tamis.checkpoint import Checkpoints
-from tamis.review import Corrections, Lookout, Queue, shower
+from tamis.review import Corrections, LiveSuspects, Queue, previewer
 from tamis.review.mending import drop, relabel
-from tamis.runs import Decision, Decisions, Shelf
+from tamis.runs import Decision, Decisions, SuspectIndex
 
 CLASSES = ["cat", "dog", "fox"]
 
@@ -278,11 +278,11 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     trainer = make_trainer(model, rate=0.05)
     trainer.intake.classes = 3
     corrections = Corrections(path, CLASSES)
-    lookout = Lookout(
+    lookout = LiveSuspects(
         tmp_path,
         trainer,
         CLASSES,
-        shower((2,)),
+        previewer((2,)),
         Queue(500),
         every=50,
         settled=lambda: corrections.settled,
@@ -290,7 +290,7 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     for slot in range(300):
         part = blobs[slice(slot, slot + 1)]
         lookout.update(trainer.step(part).number, part)
-    shelf = Shelf(tmp_path)
+    shelf = SuspectIndex(tmp_path)
     wrong = {str(row) for row in wrong_rows(blobs)}
     first = [spine.id for spine in shelf.spines]
     assert len(set(first) & wrong) > 0.8 * len(wrong)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tamis.cli.main import main
-from tamis.review import show_image
+from tamis.review import preview_image
 from tamis.review.exchange import (
     FORMATS,
     Reviewed,
@@ -22,7 +22,7 @@ from tamis.review.exchange import (
     take_in,
 )
 from tamis.review.exchange.reviewed import COLUMNS
-from tamis.runs import About, Decision, Decisions, Shown, write_about, write_shown
+from tamis.runs import Decision, Decisions, RunMetadata, Shown, write_metadata, write_shown
 
 HOSTILE = [
     '=HYPERLINK("http://x","y")', "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "&amp;", " 1 ",
@@ -32,7 +32,7 @@ HOSTILE = [
 
 
 def suspects() -> list[Shown]:
-    picture = show_image(torch.rand(6, 6, generator=torch.Generator().manual_seed(0)))
+    picture = preview_image(torch.rand(6, 6, generator=torch.Generator().manual_seed(0)))
     return [
         Shown(
             name, HOSTILE[at], HOSTILE[(at + 1) % len(HOSTILE)], 0.5 + 0.49 / (at + 1), at, 3 * at,
@@ -46,7 +46,7 @@ def suspects() -> list[Shown]:
 def folder(tmp_path: Path) -> Path:
     """Make a run with every kind of decision, all names hostile."""
     run = tmp_path / "run"
-    write_about(run, About("x", tuple(HOSTILE)))
+    write_metadata(run, RunMetadata("x", tuple(HOSTILE)))
     write_shown(run, suspects())
     decisions = Decisions(run / "decisions.jsonl")
     for at, word in enumerate(("relabel", "keep", "drop", "skip", "relabel", "undo")):
@@ -96,7 +96,7 @@ def test_decisions_come_into_another_copy_of_the_run(name: str, folder: Path, tm
     path = path_of(name, tmp_path)
     FORMATS[name].write(reviewed, classes, path)
     copy = tmp_path / "copy"
-    write_about(copy, About("x", tuple(HOSTILE)))
+    write_metadata(copy, RunMetadata("x", tuple(HOSTILE)))
     write_shown(copy, suspects())
     assert main(["import", str(path), "--run", str(copy), "--author", "me"]) == 0
     there, here = (Decisions(run / "decisions.jsonl").in_force() for run in (folder, copy))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tamis import ModelView, Samples
 from tamis.review import Suspect, find_suspects, write_suspects
-from tamis.review.suspects import Judge, mixed_up
+from tamis.review.suspects import LabelScorer, relative_confusion
 from tamis.runs.spreadsheet import disarm, rearm
 
 
@@ -43,8 +43,8 @@ def test_the_worst_is_first_and_scores_follow_their_formula(
 
 def test_rows_held_tell_which_labels_get_mixed_up(blobs: Samples, blob_model: nn.Module) -> None:
     """In the blobs a wrong label is always the next class: where that is known, doubts follow."""
-    judge = Judge(ModelView(blob_model), blobs)
-    confusion = judge.confusion
+    scorer = LabelScorer(ModelView(blob_model), blobs)
+    confusion = scorer.confusion
     assert confusion is not None
     assert confusion.diagonal().mean() == pytest.approx(0.7, abs=0.05)
     for label in range(3):
@@ -56,10 +56,10 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
     model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
     held, asked = blobs[slice(80)], blobs[slice(60, 120)]
     view = ModelView(model)
-    judge = Judge(view, held)
-    assert judge.confusion is not None
-    mixed = mixed_up(judge.confusion)
-    weighed = judge.weigh(asked).exp()
+    scorer = LabelScorer(view, held)
+    assert scorer.confusion is not None
+    mixed = relative_confusion(scorer.confusion)
+    weighed = scorer.weigh(asked).exp()
     features, belief = view.features(blobs.inputs), model(blobs.inputs).softmax(dim=1).double()
     scale = features[:80].std(dim=0, correction=0).clamp_min(1e-6)
     centred = (features - features[:80].mean(dim=0)) / scale
@@ -71,7 +71,7 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
             if other != row
         }
         for other, weight in weights.items():
-            likely = belief[other] * judge.confusion[:, blobs.labels[other]]
+            likely = belief[other] * scorer.confusion[:, blobs.labels[other]]
             votes += weight / sum(weights.values()) * likely / likely.sum()
         wanted = belief[row] * (votes + 0.003) * mixed[:, blobs.labels[row]]
         assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
@@ -130,9 +130,9 @@ def test_rows_that_are_not_doubtful_are_no_suspects(blobs: Samples, blob_model: 
     """What is passed over without asking the neighbours has no score above a half."""
     with torch.no_grad():
         blob_model.weight *= 3  # surer, as a trained model is
-    judge = Judge(ModelView(blob_model), blobs)
-    doubtful = set(judge.doubtful(blobs).tolist())
-    suspected = set((judge.scores(blobs)[0] > 0.5).nonzero()[:, 0].tolist())
+    scorer = LabelScorer(ModelView(blob_model), blobs)
+    doubtful = set(scorer.candidates(blobs).tolist())
+    suspected = set((scorer.scores(blobs)[0] > 0.5).nonzero()[:, 0].tolist())
     assert suspected <= doubtful
     assert len(doubtful) < len(blobs)
-    assert [len(part) for part in judge.scores(blobs[slice(0)])] == [0, 0]
+    assert [len(part) for part in scorer.scores(blobs[slice(0)])] == [0, 0]

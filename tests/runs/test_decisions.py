@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.runs import Decision, Decisions, add_line
-from tamis.runs.decisions import WORDS
+from tamis.runs.decisions import ACTIONS
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_names_of_authors_are_short_and_printable(path: Path) -> None:
     assert found.author == "ann" + "x" * 97
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(WORDS)), max_size=20))
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(ACTIONS)), max_size=20))
 def test_what_is_in_force_is_what_a_stack_says(tmp_path_factory, words: list) -> None:
     decisions = Decisions(tmp_path_factory.mktemp("stack") / "decisions.jsonl")
     stacks: dict[str, list[str]] = {"a": [], "b": []}

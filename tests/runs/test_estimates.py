@@ -9,18 +9,20 @@ import torch
 from torch import nn
 
 from tamis import Alarm, Naive, Replay, Samples, Sliding, Tracker, Trainer
-from tamis.runs import Point, Told, Tracking, add_line
+from tamis.runs import EstimateHistory, EstimateLog, EstimatePoint, add_line
 from tamis.streams import Steps, Symmetric
 
 
-def run(folder: Path, blobs: Samples, model: nn.Module, tracker: Tracker, slots: int) -> Tracking:
+def run(
+    folder: Path, blobs: Samples, model: nn.Module, tracker: Tracker, slots: int
+) -> EstimateLog:
     right = torch.where(blobs.clean, blobs.labels, (blobs.labels - 1) % 3)
     stream = Replay(
         blobs.inputs, right, Symmetric(3), Steps((0.9, 0.4)), slots=slots, rows_per_slot=20
     )
     rule = torch.optim.SGD(model.parameters(), 1e-6)
     trainer = Trainer(model, rule, Naive(), Sliding(500), 8, tracker=tracker)
-    tracking = Tracking(folder, tracker, every=10, confusion_every=50)
+    tracking = EstimateLog(folder, tracker, every=10, confusion_every=50)
     for samples in stream:
         tracking.update(trainer.step(samples), samples)
     return tracking
@@ -28,7 +30,7 @@ def run(folder: Path, blobs: Samples, model: nn.Module, tracker: Tracker, slots:
 
 def test_estimates_stand_beside_the_truth(tmp_path: Path, blobs, blob_model) -> None:
     run(tmp_path, blobs, blob_model, Tracker(3, half_life=400), 200)
-    points = Told(tmp_path).points
+    points = EstimateHistory(tmp_path).points
     assert [point.slot for point in points] == list(range(9, 200, 10))
     assert points[8].true == pytest.approx(0.9, abs=0.05)
     assert points[-1].true == pytest.approx(0.4, abs=0.1)
@@ -43,20 +45,20 @@ def test_estimates_stand_beside_the_truth(tmp_path: Path, blobs, blob_model) -> 
 
 def test_alarms_are_noted(tmp_path: Path, blobs, blob_model) -> None:
     run(tmp_path, blobs, blob_model, Alarm(3, half_life=400), 300)
-    told = Told(tmp_path)
-    assert len(told.alarms) == 1
-    assert told.alarms[0].kind == "noise"
-    assert 150 <= told.alarms[0].slot < 200
-    assert told.alarms[0].after < told.alarms[0].before
+    estimates = EstimateHistory(tmp_path)
+    assert len(estimates.alarms) == 1
+    assert estimates.alarms[0].kind == "noise"
+    assert 150 <= estimates.alarms[0].slot < 200
+    assert estimates.alarms[0].after < estimates.alarms[0].before
 
 
 def test_a_run_without_truth(tmp_path: Path, blobs, blob_model) -> None:
-    tracking = Tracking(tmp_path, Tracker(3), every=1)
+    tracking = EstimateLog(tmp_path, Tracker(3), every=1)
     trainer = Trainer(
         blob_model, torch.optim.SGD(blob_model.parameters(), 0.1), Naive(), Sliding(100), 8
     )
     tracking.update(trainer.step((blobs.inputs, blobs.labels)))
-    (point,) = Told(tmp_path).points
+    (point,) = EstimateHistory(tmp_path).points
     assert (point.value, point.low, point.high, point.true) == (0.5, 0.0, 1.0, None)
     assert point.by_class == (None, None, None)
 
@@ -64,7 +66,7 @@ def test_a_run_without_truth(tmp_path: Path, blobs, blob_model) -> None:
 def test_a_resumed_run_takes_back_what_it_tells_again(tmp_path: Path) -> None:
     for slot in (9, 19, 29, 19):
         add_line(tmp_path / "tracked.jsonl", {"slot": slot, "value": 0.5, "low": 0.4, "high": 0.6})
-    assert [point.slot for point in Told(tmp_path).points] == [9, 19]
+    assert [point.slot for point in EstimateHistory(tmp_path).points] == [9, 19]
 
 
 @pytest.mark.parametrize(
@@ -80,14 +82,14 @@ def test_a_resumed_run_takes_back_what_it_tells_again(tmp_path: Path) -> None:
 def test_odd_lines_are_passed_over(tmp_path: Path, line: dict) -> None:
     add_line(tmp_path / "tracked.jsonl", line)
     add_line(tmp_path / "alarms.jsonl", line)
-    told = Told(tmp_path)
-    assert not told.points
-    assert not told.alarms
+    estimates = EstimateHistory(tmp_path)
+    assert not estimates.points
+    assert not estimates.alarms
     add_line(tmp_path / "tracked.jsonl", {"slot": 5, "value": 0.5, "low": 0.5, "high": 0.5})
-    assert told.refresh()
-    assert told.points == [Point(5, 0.5, 0.5, 0.5)]
+    assert estimates.refresh()
+    assert estimates.points == [EstimatePoint(5, 0.5, 0.5, 0.5)]
 
 
 def test_every_slot_or_less_often(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every 1 slot or more"):
-        Tracking(tmp_path, Tracker(3), every=0)
+        EstimateLog(tmp_path, Tracker(3), every=0)

@@ -1,4 +1,4 @@
-"""About: written whole, read back, and forgiving of older runs."""
+"""RunMetadata: written whole, read back, and forgiving of older runs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tamis.runs import About, read_about, write_about
+from tamis.runs import RunMetadata, read_metadata, write_metadata
 
-RUN = About(
+RUN = RunMetadata(
     "clicks.csv", ("cat", "=dog"), (1, 28, 28), (), 500, {"k": 32, "path": Path("a")}
 ).begun()
 
 
 def test_it_comes_back(tmp_path: Path) -> None:
-    write_about(tmp_path, replace(RUN, ended="done"))
-    found = read_about(tmp_path)
+    write_metadata(tmp_path, replace(RUN, ended="done"))
+    found = read_metadata(tmp_path)
     assert found.settings == {"k": 32, "path": "a"}
     assert replace(found, settings=RUN.settings, ended=None) == RUN
     assert found.ended == "done"
@@ -30,8 +30,8 @@ def test_it_comes_back(tmp_path: Path) -> None:
 )
 def test_what_is_missing_or_odd_is_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "about.json").write_text(content)
-    assert read_about(tmp_path) == About()
+    assert read_metadata(tmp_path) == RunMetadata()
 
 
 def test_no_file_is_an_older_run(tmp_path: Path) -> None:
-    assert read_about(tmp_path) == About()
+    assert read_metadata(tmp_path) == RunMetadata()

@@ -1,4 +1,4 @@
-"""Suspects with what to show of them, their neighbours, and the shelf that they stand on."""
+"""Suspects with what to show of them, their neighbours, and the index that they stand on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tamis.review import (
     encode_png,
     find_neighbours,
     find_suspects,
-    leave_suspects,
-    show_columns,
-    show_text,
-    shower,
+    preview_columns,
+    preview_text,
+    previewer,
+    write_review_files,
     write_suspects,
 )
-from tamis.runs import Shelf, Shown, write_shown
+from tamis.runs import Shown, SuspectIndex, write_shown
 
 CLASSES = ["cat", "=dog", "<b>fox</b>"]
 
@@ -69,49 +69,49 @@ def test_large_pictures_are_made_small() -> None:
 
 
 def test_rows_are_shown_by_their_columns() -> None:
-    show = shower((3,), ["a", "=b", "c"])
+    show = previewer((3,), ["a", "=b", "c"])
     assert show(torch.tensor([1.0, 2.123456789, -3])) == {
         "columns": {"a": 1.0, "=b": 2.1235, "c": -3.0}
     }
-    assert show_columns(torch.ones(2)) == {"columns": {"0": 1.0, "1": 1.0}}
-    assert len(show_columns(torch.ones(1000))["columns"]) == 60
-    assert show_text("x" * 5000) == {"text": "x" * 2000}
-    assert "image" in shower((28, 28))(torch.rand(28, 28))
-    assert "columns" in shower((2, 3))(torch.rand(2, 3))
+    assert preview_columns(torch.ones(2)) == {"columns": {"0": 1.0, "1": 1.0}}
+    assert len(preview_columns(torch.ones(1000))["columns"]) == 60
+    assert preview_text("x" * 5000) == {"text": "x" * 2000}
+    assert "image" in previewer((28, 28))(torch.rand(28, 28))
+    assert "columns" in previewer((2, 3))(torch.rand(2, 3))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, blobs: Samples, blob_model: nn.Module) -> Path:
     view = ModelView(blob_model)
     suspects = find_suspects(view, named(blobs), blobs, rows_per_slot=10)
-    show = shower((2,), ["x", "y"])
-    leave_suspects(tmp_path, suspects, named(blobs), CLASSES, show, view, blobs)
+    show = previewer((2,), ["x", "y"])
+    write_review_files(tmp_path, suspects, named(blobs), CLASSES, show, view, blobs)
     return tmp_path
 
 
 def test_all_is_left_about_suspects(folder: Path, blobs: Samples) -> None:
-    shelf = Shelf(folder)
+    index = SuspectIndex(folder)
     wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
-    assert {spine.id for spine in shelf.spines} == wrong
-    first = shelf.read(shelf.spines[:1])[0]
+    assert {spine.id for spine in index.spines} == wrong
+    first = index.read(index.spines[:1])[0]
     row = int(first.id.removeprefix("row "))
     assert first.slot == row // 10
     assert first.given == CLASSES[int(blobs.labels[row])]
     assert list(first.show["columns"].values()) == pytest.approx(blobs.inputs[row].tolist(), 1e-3)
-    assert len(shelf) == len(wrong)
-    assert shelf.labels == set(CLASSES)
-    assert first.id in shelf
-    assert "no such" not in shelf
-    assert shelf.spine("no such") is None
-    assert [spine.score for spine in shelf.spines] == sorted(
-        (spine.score for spine in shelf.spines), reverse=True
+    assert len(index) == len(wrong)
+    assert index.labels == set(CLASSES)
+    assert first.id in index
+    assert "no such" not in index
+    assert index.spine("no such") is None
+    assert [spine.score for spine in index.spines] == sorted(
+        (spine.score for spine in index.spines), reverse=True
     )
 
 
 def test_neighbours_are_near_and_never_the_row_itself(folder: Path, blobs: Samples) -> None:
     right = torch.where(blobs.clean, blobs.labels, (blobs.labels - 1) % 3)
     neighbourhood = Neighbourhood(folder)
-    for spine in Shelf(folder).spines:
+    for spine in SuspectIndex(folder).spines:
         near = neighbourhood.of(spine.id)
         assert len(near) == 5
         rows = [int(other["id"].removeprefix("row ")) for other in near]
@@ -140,43 +140,43 @@ def test_one_row_held_has_no_neighbour(tmp_path: Path, blobs: Samples, blob_mode
     one = blobs[(~blobs.clean).nonzero()[:1, 0]]
     view = ModelView(blob_model)
     suspects = find_suspects(view, named(one), one)
-    leave_suspects(tmp_path, suspects, named(one), CLASSES, shower((2,)), view, one)
+    write_review_files(tmp_path, suspects, named(one), CLASSES, previewer((2,)), view, one)
     assert Neighbourhood(tmp_path).of(suspects[0].id) == []
 
 
 def test_the_shelf_follows_a_file_written_anew(folder: Path) -> None:
-    shelf = Shelf(folder)
-    assert not shelf.refresh()
+    index = SuspectIndex(folder)
+    assert not index.refresh()
     write_shown(folder, [Shown("a", "cat", "=dog", 0.9), Shown("a", "cat", "cat", 0.8)])
-    old = shelf.spines[:2]
-    assert shelf.refresh()
-    assert [spine.id for spine in shelf.spines] == ["a"]
-    assert shelf.read(old) == []  # what stood there is gone
+    old = index.spines[:2]
+    assert index.refresh()
+    assert [spine.id for spine in index.spines] == ["a"]
+    assert index.read(old) == []  # what stood there is gone
 
 
 def test_an_older_run_has_a_table_only(tmp_path: Path, blobs: Samples, blob_model) -> None:
     suspects = find_suspects(ModelView(blob_model), named(blobs))
     write_suspects(suspects, CLASSES, tmp_path / "suspects.csv")
-    shelf = Shelf(tmp_path)
-    assert [spine.id for spine in shelf.spines] == [suspect.id for suspect in suspects]
-    assert shelf.read(shelf.spines[:1])[0].given == CLASSES[suspects[0].given]
-    assert not shelf.refresh()
+    index = SuspectIndex(tmp_path)
+    assert [spine.id for spine in index.spines] == [suspect.id for suspect in suspects]
+    assert index.read(index.spines[:1])[0].given == CLASSES[suspects[0].given]
+    assert not index.refresh()
     write_shown(tmp_path, [Shown("a", "cat", "=dog", 0.9)])
-    assert shelf.refresh()
-    assert len(shelf) == 1
+    assert index.refresh()
+    assert len(index) == 1
 
 
 def test_no_suspects_at_all(tmp_path: Path) -> None:
-    assert len(Shelf(tmp_path)) == 0
+    assert len(SuspectIndex(tmp_path)) == 0
     (tmp_path / "suspects.jsonl").write_text('{"id": 1}\n{"score": 1}\nx\n')
-    assert len(Shelf(tmp_path)) == 0
+    assert len(SuspectIndex(tmp_path)) == 0
 
 
 def test_images_are_png_in_base64(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
     rows = Samples.of(torch.rand(40, 6, 6), torch.randint(2, (40,)))
     suspects = find_suspects(ModelView(model), named(rows))
-    leave_suspects(tmp_path, suspects, named(rows), ["a", "b"], shower((6, 6)))
+    write_review_files(tmp_path, suspects, named(rows), ["a", "b"], previewer((6, 6)))
     line = json.loads((tmp_path / "suspects.jsonl").read_text().splitlines()[0])
     assert decode(base64.b64decode(line["show"]["image"])).shape == (6, 6)
     assert not (tmp_path / "neighbours.jsonl").exists()

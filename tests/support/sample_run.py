@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tamis import Alarm, Growing, Monitor, Plausible, Replay, Samples, Trainer
 from tamis.models import mlp, start
-from tamis.review import find_suspects, leave_suspects, shower, write_suspects
-from tamis.runs import About, Shown, Tracking, add_line, write_about, write_shown
+from tamis.review import find_suspects, previewer, write_review_files, write_suspects
+from tamis.runs import EstimateLog, RunMetadata, Shown, add_line, write_metadata, write_shown
 from tamis.streams import Steps, Symmetric, digits
 
 BAD = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{ 7*7 }}$x_1$"
@@ -35,10 +35,10 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
         Growing(20_000), 32, window=None, tracker=tracker, seed=seed,
     )  # fmt: skip
     trainer.intake.classes = 10
-    about = About("digits", CLASSES, data.input_shape, (), slots, trainer.settings()).begun()
+    about = RunMetadata("digits", CLASSES, data.input_shape, (), slots, trainer.settings()).begun()
     folder.mkdir(parents=True, exist_ok=True)
-    write_about(folder, about)
-    tracking = Tracking(folder, tracker, every=20, confusion_every=100)
+    write_metadata(folder, about)
+    tracking = EstimateLog(folder, tracker, every=20, confusion_every=100)
     with Monitor(
         folder / "log.jsonl", lambda: trainer.accuracy(data.test_inputs, data.test_labels), 50
     ) as monitor:
@@ -50,9 +50,9 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
     held = trainer.buffer.pool()
     suspects = find_suspects(trainer.averaged, rows, held, rows_per_slot=5)
     write_suspects(suspects, CLASSES, folder / "suspects.csv")
-    show = shower(data.input_shape)
-    leave_suspects(folder, suspects, rows, CLASSES, show, trainer.averaged, held)
-    write_about(folder, replace(about, ended="done"))
+    show = previewer(data.input_shape)
+    write_review_files(folder, suspects, rows, CLASSES, show, trainer.averaged, held)
+    write_metadata(folder, replace(about, ended="done"))
     return trainer
 
 
@@ -70,9 +70,11 @@ def true_labels(slots: int = 900, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def make_hostile(folder: Path) -> Path:
     """Make a run in which every text is an attack."""
-    write_about(
+    write_metadata(
         folder,
-        About(BAD, (BAD, "$\\frac{", "ok"), (2,), (BAD, "b"), 10, {BAD: BAD}, {BAD: BAD}, BAD),
+        RunMetadata(
+            BAD, (BAD, "$\\frac{", "ok"), (2,), (BAD, "b"), 10, {BAD: BAD}, {BAD: BAD}, BAD
+        ),
     )
     (folder / "log.jsonl").write_text(
         "".join(

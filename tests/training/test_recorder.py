@@ -13,11 +13,20 @@ from tamis.checkpoint import Checkpoints
 from tamis.models import mlp, start
 from tamis.review import Neighbourhood, find_suspects
 from tamis.review.live import MOST_A_SLOT
-from tamis.runs import About, Decision, Decisions, Noted, Shelf, Told, add_line, read_about
+from tamis.runs import (
+    AlarmRecord,
+    Decision,
+    Decisions,
+    EstimateHistory,
+    Run,
+    RunMetadata,
+    SuspectIndex,
+    add_line,
+    read_metadata,
+)
 from tamis.sources import Table, open_table
 from tamis.streams import Constant, Replay, Symmetric, digits
-from tamis.training.recorder import Keeper, about_table
-from tamis.web.run_data import Run
+from tamis.training.recorder import Keeper, table_metadata
 from tamis.web.run_page import render_run
 
 NAMES = [f"number {digit}" for digit in range(10)]
@@ -63,8 +72,8 @@ def make_trainer(table: Table) -> Trainer:
     return trainer
 
 
-def about_of(table: Table) -> About:
-    return about_table(table, len(table), {"k": 32})
+def about_of(table: Table) -> RunMetadata:
+    return table_metadata(table, len(table), {"k": 32})
 
 
 def train(
@@ -104,20 +113,20 @@ def run(tmp_path_factory: pytest.TempPathFactory, table: Table) -> tuple[Path, T
 
 def test_all_that_a_page_needs_is_there(run, truth) -> None:
     folder, *_ = run
-    about = read_about(folder)
+    about = read_metadata(folder)
     assert about.name == "digits.csv"
     assert about.columns == tuple(PIXELS)
     assert about.ended == "done"
     assert about.versions["torch"]
-    points = Told(folder).points
+    points = EstimateHistory(folder).points
     assert [point.slot for point in points] == list(range(49, 600, 50))
     assert points[2].value == pytest.approx(0.7, abs=0.07)
     assert sum(point.confusion is not None for point in points) == 1
-    shelf = Shelf(folder)
+    index = SuspectIndex(folder)
     wrong = {name for name, (given, right) in truth.items() if given != right}
-    first = [spine.id for spine in shelf.spines[:300]]
+    first = [spine.id for spine in index.spines[:300]]
     assert len(set(first) & wrong) > 290
-    suspect = shelf.read(shelf.spines[:1])[0]
+    suspect = index.read(index.spines[:1])[0]
     assert suspect.slot == int(suspect.id.removeprefix("scan-")) // 10
     assert list(suspect.show["columns"])[:2] == ["p0", "p1"]
     near = Neighbourhood(folder).of(suspect.id)
@@ -131,7 +140,7 @@ def test_all_that_a_page_needs_is_there(run, truth) -> None:
 def answer(folder: Path, truth, count: int) -> list[str]:
     """Review the first suspects by the truth."""
     decisions, names = Decisions(folder / "decisions.jsonl"), []
-    for spine in Shelf(folder).spines[:count]:
+    for spine in SuspectIndex(folder).spines[:count]:
         given, right = truth[spine.id]
         word, label = ("keep", None) if given == right else ("relabel", right)
         decisions.decide(Decision(spine.id, word, label, given, spine.row, "truth"), sync=False)
@@ -151,10 +160,10 @@ def test_corrections_of_one_run_are_taken_into_another(run, table, truth, tmp_pa
     assert (before[reviewed] == right[reviewed]).float().mean() < 0.1
     assert held.labels[reviewed].equal(right[reviewed])
     assert (held.labels != before).sum() == (before[reviewed] != right[reviewed]).sum()
-    assert not set(names) & {spine.id for spine in Shelf(tmp_path).spines}
+    assert not set(names) & {spine.id for spine in SuspectIndex(tmp_path).spines}
     assert keeper.settled() == set(names)
     assert keeper.open([]) == []
-    point, other = Told(tmp_path).points[2], Told(folder).points[2]
+    point, other = EstimateHistory(tmp_path).points[2], EstimateHistory(folder).points[2]
     assert point.value > other.value  # the tracker sees that more labels are right
 
 
@@ -164,10 +173,10 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
     keeper.lookout.every = 100
     keeper.begin()
     go_on(tmp_path, table, trainer, keeper, 200)
-    first = [spine.id for spine in Shelf(tmp_path).spines]
+    first = [spine.id for spine in SuspectIndex(tmp_path).spines]
     assert len(first) > 100
     names = answer(tmp_path, truth, 50)
-    drop = Shelf(tmp_path).spines[60]
+    drop = SuspectIndex(tmp_path).spines[60]
     Decisions(tmp_path / "decisions.jsonl").decide(Decision(drop.id, "drop", None, drop.given))
     go_on(tmp_path, table, trainer, keeper, 300)
     held = trainer.buffer.pool()
@@ -175,7 +184,7 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
     for name in names:
         place = (held.ids == int(name.removeprefix("scan-"))).nonzero()[0]
         assert NAMES[int(held.labels[place])] == truth[name][1]
-    second = [spine.id for spine in Shelf(tmp_path).spines]
+    second = [spine.id for spine in SuspectIndex(tmp_path).spines]
     assert not set(second) & {*names, drop.id}
     assert second != [name for name in first if name not in {*names, drop.id}]  # ranked anew
 
@@ -205,12 +214,12 @@ def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     again, keeper = begin(broken)
     checkpoints.load(again, {"keeper": keeper})
     keeper.begin(resumed=True)
-    assert [point.slot for point in Told(broken).points] == [49]
+    assert [point.slot for point in EstimateHistory(broken).points] == [49]
     go_on(broken, table, again, keeper, 160)
     assert same("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl")
     keeper_ends(table, again, keeper)
     assert (broken / "suspects.jsonl").read_bytes() != live
-    before = next(spine for spine in Shelf(broken).spines if spine.row < 900)
+    before = next(spine for spine in SuspectIndex(broken).spines if spine.row < 900)
     decisions = Decisions(broken / "decisions.jsonl")
     decisions.decide(Decision(before.id, "drop", None, before.given))
     keeper.update(again.step())
@@ -232,18 +241,18 @@ def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -
     go_on(tmp_path, table, trainer, keeper, 60)
     keeper.end(None, [], "stopped")
     assert not (tmp_path / "tracked.jsonl").exists()
-    assert read_about(tmp_path).ended == "stopped"
+    assert read_metadata(tmp_path).ended == "stopped"
     assert Run(tmp_path).state == "stopped early"
 
 
 def test_alarms_of_slots_that_are_done_again_are_taken_back(table, tmp_path) -> None:
     trainer = make_trainer(table)
     keeper = Keeper(tmp_path, trainer, about_of(table))
-    add_line(tmp_path / "alarms.jsonl", Noted(3, "noise", 0.9, 0.5)._asdict())
+    add_line(tmp_path / "alarms.jsonl", AlarmRecord(3, "noise", 0.9, 0.5)._asdict())
     state = keeper.state_dict()
-    add_line(tmp_path / "alarms.jsonl", Noted(70, "noise", 0.5, 0.9)._asdict())
+    add_line(tmp_path / "alarms.jsonl", AlarmRecord(70, "noise", 0.5, 0.9)._asdict())
     keeper.load_state_dict(state)
-    assert [alarm.slot for alarm in Told(tmp_path).alarms] == [3]
+    assert [alarm.slot for alarm in EstimateHistory(tmp_path).alarms] == [3]
 
 
 def test_corrections_that_are_empty_at_first_are_followed(table, truth, tmp_path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tamis.web.review_api import Desk
-from tamis.web.run_data import Run
+from tamis.runs import Run
+from tamis.web.review_api import ReviewAPI
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, find_chromium
 from tests.support.sample_run import make_run
@@ -41,7 +41,7 @@ def serve() -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def begin(folder: Path, token: str | None = None, host: str = "127.0.0.1") -> Server:
-        server = Server(Desk(Run(folder), "ann"), host, 0, token)
+        server = Server(ReviewAPI(Run(folder), "ann"), host, 0, token)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return server

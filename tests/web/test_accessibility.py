@@ -1,4 +1,4 @@
-"""axe-core finds no fault with any page: light and dark, on a desk and on a phone."""
+"""axe-core finds no fault with any page: light and dark, on a desktop and on a phone."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_all_can_be_reached_by_tab(browser: Chromium, folder: Path, serve) -> No
     for _ in range(40):
         tab.press("Tab")
         reached.append(tab.run("document.activeElement.id || document.activeElement.dataset.word"))
-    for name in ("given", "suggested", "low", "high", "which", "author", "desk", "keep", "drop"):
+    for name in ("given", "suggested", "low", "high", "which", "author", "panel", "keep", "drop"):
         assert name in reached
     tab.close()

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tamis import Growing, Naive, Samples, Trainer
-from tamis.review import Corrections, show_image
+from tamis.review import Corrections, preview_image
 from tamis.runs import Decisions, Shown, add_line, read_lines, write_shown
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
@@ -121,7 +121,7 @@ def test_any_other_class(open_tab, folder: Path) -> None:
     tab.press("Enter")
     tab.wait(f"document.querySelector('#news').innerText.includes({json.dumps(name)})")
     assert made(folder)[0]["label"] == "number 8"
-    assert tab.run("document.activeElement.id") == "desk"
+    assert tab.run("document.activeElement.id") == "panel"
 
 
 def test_buttons_do_what_keys_do(open_tab, folder: Path) -> None:
@@ -137,7 +137,7 @@ def test_letters_typed_elsewhere_decide_nothing(open_tab, folder: Path) -> None:
     for key in "kurds":
         tab.press(key)
     assert tab.run("document.querySelector('#author').value") == "kurds"
-    tab.run("document.querySelector('#desk').focus()")
+    tab.run("document.querySelector('#panel').focus()")
     decide(tab, "k", ids(folder)[0])  # decisions are sent in turn: any before would be there
     assert [(line["decision"], line["author"]) for line in made(folder)] == [("keep", "kurds")]
 
@@ -186,7 +186,7 @@ def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> 
             tab.press(key)
     wait_for(lambda: len(made(folder)) == 12)
     lines = made(folder)
-    one.run("document.querySelector('#desk').focus()")
+    one.run("document.querySelector('#panel').focus()")
     for tab in (one, two):  # each refreshes, and shows what the other did
         tab.set("which", "settled")
         settled = len({line["id"] for line in lines})
@@ -262,7 +262,7 @@ def test_fifty_thousand_suspects_are_painted_within_two_seconds(
     browser: Chromium, tmp_path: Path, serve: Serve
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    pictures = [show_image(torch.rand(28, 28, generator=generator)) for _ in range(50)]
+    pictures = [preview_image(torch.rand(28, 28, generator=generator)) for _ in range(50)]
     write_shown(
         tmp_path,
         (
@@ -345,7 +345,7 @@ def test_a_token_in_the_address_leaves_it(browser: Chromium, folder: Path, serve
 
 
 def test_suspects_that_change_under_the_reviewer(open_tab, folder: Path) -> None:
-    """A running trainer ranks anew while somebody reviews: the one on the desk stays there."""
+    """A running trainer ranks anew while somebody reviews: the current one stays."""
     tab = open_tab(folder)
     lines = read_lines(folder / "suspects.jsonl")
     stay = lines[5]

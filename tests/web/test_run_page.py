@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from tamis.cli.main import main
-from tamis.runs import Decision, Decisions, add_line, read_lines
+from tamis.runs import Decision, Decisions, NoRunError, Run, add_line, read_lines
 from tamis.web.compare_page import name_apart, render_compare
-from tamis.web.run_data import NoRunError, Run
 from tamis.web.run_page import render_run
 from tamis.web.run_plots import plain, plots_of
-from tamis.web.themed import to_inline_svg
+from tamis.web.svg import to_inline_svg
 from tests.support.chromium import Chromium
 from tests.support.sample_run import BAD, make_hostile
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from tamis.runs import Decision, Decisions, Shown, add_line, read_lines, write_shown
-from tamis.web.access import Guard, is_loopback
+from tamis.web.access import Access, is_loopback
 from tamis.web.server import Server
 
 Serve = Callable[..., Server]
@@ -199,7 +199,7 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     client = Client(server)
     assert client.get("/state")["state"] == "at slot 0 of 300"
     assert "Nothing has been measured yet" in client.ask("/curves")[2]
-    server.desk._next = 0
+    server.api._next = 0
     lines = (finished / "log.jsonl").read_text().splitlines(keepends=True)
     (young / "log.jsonl").write_text("".join(lines[:100]))
     state = client.get("/state")
@@ -330,11 +330,11 @@ def test_who_is_loopback() -> None:
 
 
 def test_opened_wider_it_answers_to_addresses_and_its_own_name() -> None:
-    guard = Guard("0.0.0.0", 80, "token")  # noqa: S104
-    assert guard.answers_to("10.0.0.7")
-    assert guard.answers_to("[fe80::1]:80")
-    assert not guard.answers_to("evil.example")
-    assert not Guard("127.0.0.1", 80, None).answers_to("10.0.0.7")
+    access = Access("0.0.0.0", 80, "token")  # noqa: S104
+    assert access.answers_to("10.0.0.7")
+    assert access.answers_to("[fe80::1]:80")
+    assert not access.answers_to("evil.example")
+    assert not Access("127.0.0.1", 80, None).answers_to("10.0.0.7")
 
 
 def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tamis.errors import TamisError
-from tamis.runs import FILES, Decision, Decisions, Shelf, Word, read_about
-from tamis.runs.decisions import WORDS
+from tamis.runs import Action, Decision, Decisions, RunFiles, SuspectIndex, read_metadata
+from tamis.runs.decisions import ACTIONS
 from tamis.runs.shown import whole
 
 
@@ -31,7 +31,7 @@ class Reviewed:
     score: float | None = None
     row: int | None = None
     slot: int | None = None
-    decision: Word | None = None
+    decision: Action | None = None
     label: str | None = None
     author: str = ""
     time: str = ""
@@ -66,7 +66,7 @@ def from_cells(cells: Mapping[str, Any]) -> Reviewed:
     word = as_text(cells.get("decision"))
     if word is None and label is not None:
         word = "keep" if label == given else "relabel"
-    if word is not None and (word not in WORDS or word == "undo"):
+    if word is not None and (word not in ACTIONS or word == "undo"):
         raise UnreadableFileError(
             f"{word[:40]!r} is no decision: it is keep, relabel, drop or skip."
         )
@@ -86,7 +86,7 @@ def from_cells(cells: Mapping[str, Any]) -> Reviewed:
         score,
         row,
         slot,
-        next((known for known in WORDS if known == word), None),
+        next((known for known in ACTIONS if known == word), None),
         label if word == "relabel" else None,
         as_text(cells.get("author")) or "",
         as_text(cells.get("time")) or "",
@@ -112,10 +112,10 @@ def read_run(folder: Path, which: str = "all") -> tuple[list[Reviewed], list[str
 
     `which`: all, open, or settled. A decision about a row that is no suspect any more is there too.
     """
-    shelf, decisions = Shelf(folder), Decisions(folder / FILES.decisions)
+    index, decisions = SuspectIndex(folder), Decisions(folder / RunFiles.decisions)
     force = decisions.in_force()
     found = []
-    for suspect in shelf.read(shelf.spines):
+    for suspect in index.read(index.spines):
         known = {
             key: getattr(suspect, key)
             for key in ("id", "given", "suggested", "score", "row", "slot", "show")
@@ -124,12 +124,12 @@ def read_run(folder: Path, which: str = "all") -> tuple[list[Reviewed], list[str
     found += [
         Reviewed(name, decision.given, row=decision.row, **decided(decision))
         for name, decision in force.items()
-        if name not in shelf
+        if name not in index
     ]
     if which != "all":
         settled = {name for name, decision in force.items() if decision.settled}
         found = [one for one in found if (one.id in settled) == (which == "settled")]
-    classes = list(read_about(folder).classes)
+    classes = list(read_metadata(folder).classes)
     named = {label for one in found for label in (one.given, one.suggested, one.label) if label}
     return found, classes + sorted(named - set(classes))
 
@@ -154,14 +154,14 @@ def take_in(folder: Path, reviewed: Iterable[Reviewed], author: str = "") -> Tak
 
     Labels must be classes of the run, and rows its suspects, or decided before.
     """
-    shelf, decisions = Shelf(folder), Decisions(folder / FILES.decisions)
-    classes = set(read_about(folder).classes) or shelf.labels
+    index, decisions = SuspectIndex(folder), Decisions(folder / RunFiles.decisions)
+    classes = set(read_metadata(folder).classes) or index.labels
     new: list[Decision] = []
     same = strange = 0
     for one in reviewed:
         if one.decision is None:
             continue
-        spine, before = shelf.spine(one.id), decisions.of(one.id)
+        spine, before = index.spine(one.id), decisions.of(one.id)
         unknown = one.decision == "relabel" and classes and one.label not in classes
         if (spine is None and before is None) or unknown:
             strange += 1

@@ -1,6 +1,6 @@
 "use strict";
-/* The review: a page of suspects, one of them on the desk. A key is a decision about the suspect that is
-   seen when it is pressed: the desk goes on to the next at once, and decisions are sent one after another.
+/* The review: a page of suspects, one of them in the panel. A key is a decision about the suspect that is
+   seen when it is pressed: the panel moves to the next at once, and decisions are sent one after another.
    All text is set as text, never as markup: ids, labels and columns come from anywhere. */
 
 const at = (id) => document.getElementById(id);
@@ -65,14 +65,14 @@ function drawCards() {
     const card = make("button", undefined, "card");
     card.type = "button";
     fillCard(card, item);
-    card.addEventListener("click", () => { move(number); at("desk").focus(); });
+    card.addEventListener("click", () => { move(number); at("panel").focus(); });
     const entry = make("li");
     entry.append(card);
     return entry;
   }));
 }
 
-function drawDesk() {
+function drawPanel() {
   const item = state.items[state.current];
   const cards = at("cards").querySelectorAll(".card");
   cards.forEach((card, number) => card.setAttribute("aria-current", String(number === state.current)));
@@ -98,7 +98,7 @@ async function drawNear(item) {
   at("near").replaceChildren();
   const { near, decision } = await ask(`/near?id=${encodeURIComponent(item.id)}`).catch(() => ({ near: [], decision: item.decision }));
   if (state.items[state.current] !== item) return;
-  if (!state.unsent.has(item.id) && tell(decision) !== tell(item.decision)) { /* somebody else has decided about what is on the desk */
+  if (!state.unsent.has(item.id) && tell(decision) !== tell(item.decision)) { /* somebody else has decided about the current suspect */
     item.decision = decision;
     refill(item);
     drawDecided(item);
@@ -114,7 +114,7 @@ async function drawNear(item) {
 function move(number) {
   state.current = Math.max(0, Math.min(number, state.items.length - 1));
   at("others").hidden = true;
-  drawDesk();
+  drawPanel();
 }
 
 function filters() {
@@ -133,14 +133,14 @@ async function load(keep) {
   const found = await ask(`/suspects?${filters()}`);
   const pages = Math.max(1, Math.ceil(found.total / found.size));
   if (state.page >= pages) { state.page = pages - 1; return load(keep); }
-  const desk = keep ? state.items[state.current] : undefined;
+  const current = keep ? state.items[state.current] : undefined;
   for (const item of found.items) if (state.unsent.has(item.id)) item.decision = state.unsent.get(item.id);
-  let place = desk ? found.items.findIndex((item) => item.id === desk.id) : -1;
-  if (desk && place < 0) { /* nothing goes from under the hands of who is looking at it */
+  let place = current ? found.items.findIndex((item) => item.id === current.id) : -1;
+  if (current && place < 0) { /* nothing goes from under the hands of who is looking at it */
     place = Math.min(state.current, found.items.length);
-    found.items.splice(place, 0, desk);
+    found.items.splice(place, 0, current);
   }
-  if (!desk) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
+  if (!current) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
   Object.assign(state, { items: found.items, total: found.total, classes: found.classes });
   state.versions.suspects = found.version;
   at("count").textContent = `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.settled.toLocaleString("en")} decided`;
@@ -148,7 +148,7 @@ async function load(keep) {
   at("before").disabled = state.page === 0;
   at("after").disabled = state.page + 1 >= pages;
   drawCards();
-  if (desk) { state.current = place; drawDesk(); } else move(place);
+  if (current) { state.current = place; drawPanel(); } else move(place);
   document.body.dataset.ready = "yes";
 }
 
@@ -202,7 +202,7 @@ function next() {
     if (!state.items[number].decision) return move(number);
   }
   state.items = [];
-  drawDesk();
+  drawPanel();
   return later(() => load(false));
 }
 
@@ -252,7 +252,7 @@ function decide(word) {
 function relabel(label) {
   if (label === undefined) return;
   at("others").hidden = true;
-  at("desk").focus();
+  at("panel").focus();
   take("relabel", label);
 }
 
@@ -301,13 +301,13 @@ async function begin() {
   for (const id of ["given", "suggested", "low", "high", "which"]) at(id).addEventListener("change", () => { state.page = 0; later(() => load(false)); });
   at("before").addEventListener("click", () => { state.page -= 1; later(() => load(false)); });
   at("after").addEventListener("click", () => { state.page += 1; later(() => load(false)); });
-  at("desk").addEventListener("keydown", onKey);
+  at("panel").addEventListener("keydown", onKey);
   for (const button of at("words").querySelectorAll("[data-word]")) button.addEventListener("click", () => decide(button.dataset.word));
   at("choose").addEventListener("click", () => relabel(at("class").value));
   at("class").addEventListener("keydown", (event) => { if (event.key === "Enter") relabel(at("class").value); });
   await later(() => load(false));
   fillChoices();
-  at("desk").focus({ preventScroll: true });
+  at("panel").focus({ preventScroll: true });
   poll();
 }
 

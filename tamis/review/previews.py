@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-Sight = dict[str, Any]
+Preview = dict[str, Any]
 """One of `image` (a PNG in base64), `columns` (names to values) and `text`."""
-Show = Callable[[Tensor], Sight]
+Previewer = Callable[[Tensor], Preview]
 LONGEST_SIDE = 96
 """Pixels of a thumbnail; larger pictures are thinned."""
 MOST_COLUMNS = 60
@@ -21,11 +21,11 @@ MOST_TEXT = 2000
 COLOURS = (1, 3)
 
 
-def shower(input_shape: Sequence[int], columns: Sequence[str] = ()) -> Show:
+def previewer(input_shape: Sequence[int], columns: Sequence[str] = ()) -> Previewer:
     """Choose how inputs of a shape are shown: as pictures if they can be, else as columns."""
     if is_picture(input_shape):
-        return show_image
-    return lambda row: show_columns(row, columns)
+        return preview_image
+    return lambda row: preview_columns(row, columns)
 
 
 def is_picture(shape: Sequence[int]) -> bool:
@@ -38,21 +38,21 @@ def is_picture(shape: Sequence[int]) -> bool:
     return len(sides) == 2 and min(sides) >= 4
 
 
-def show_image(row: Tensor) -> Sight:
-    """Show a picture, small enough for a page."""
+def preview_image(row: Tensor) -> Preview:
+    """Previewer a picture, small enough for a page."""
     return {"image": base64.b64encode(encode_png(row)).decode()}
 
 
-def show_columns(row: Tensor, columns: Sequence[str] = ()) -> Sight:
-    """Show numbers by the names of their columns, or by their place."""
+def preview_columns(row: Tensor, columns: Sequence[str] = ()) -> Preview:
+    """Previewer numbers by the names of their columns, or by their place."""
     values = row.detach().cpu().flatten()[:MOST_COLUMNS].tolist()
     names = list(columns) if len(columns) >= len(values) else [f"{at}" for at in range(len(values))]
     named = zip(names, values, strict=False)
     return {"columns": {name: float(f"{value:.5g}") for name, value in named}}
 
 
-def show_text(text: str) -> Sight:
-    """Show the beginning of a text."""
+def preview_text(text: str) -> Preview:
+    """Previewer the beginning of a text."""
     return {"text": text[:MOST_TEXT]}
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.review.neighbours import find_neighbours, write_neighbours
+from tamis.review.previews import Preview, Previewer
 from tamis.review.suspects import Suspect
-from tamis.review.thumbnails import Show, Sight
 from tamis.runs import Shown, write_shown
 from tamis.runs.shown import MOST, Rows
 
@@ -20,12 +20,12 @@ MOST_NEAR = 5000
 """Suspects whose neighbours are looked for: the worst ones, which are reviewed first."""
 
 
-def leave_suspects(
+def write_review_files(
     folder: Path,
     suspects: Sequence[Suspect],
     rows: Rows,
     classes: Sequence[str],
-    show: Show,
+    show: Previewer,
     view: ModelView | None = None,
     held: Samples | None = None,
     most: int = MOST,
@@ -39,7 +39,7 @@ def leave_suspects(
     wanted = {suspect.row for suspect in suspects}
     compared = {suspect.row for suspect in suspects[:most_near]} if view and held else set()
     near = set(held.ids.tolist()) if view and held else set()
-    sights: dict[int, Sight] = {}
+    sights: dict[int, Preview] = {}
     inputs: dict[int, Tensor] = {}
     names: dict[int, str] = {}
     for samples, called in rows:
@@ -66,7 +66,7 @@ def leave_suspects(
         write_neighbours(folder, found, ids, held, classes, show, names)
 
 
-def shown(suspect: Suspect, classes: Sequence[str], sights: dict[int, Sight]) -> Shown:
+def shown(suspect: Suspect, classes: Sequence[str], sights: dict[int, Preview]) -> Shown:
     """Put labels by name and what to show beside a suspect."""
     sight = {} if suspect.row is None else sights.get(suspect.row, {})
     given, suggested = classes[suspect.given], classes[suspect.suggested]

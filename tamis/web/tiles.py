@@ -1,0 +1,50 @@
+"""The numbers of a run that a reader wants first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tamis.runs import Run
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of a run, what it is, and a word beside it."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def tiles_of(run: Run) -> list[Tile]:
+    """Return the numbers that a reader wants first."""
+    history = run.history
+    tiles = [
+        numbered("accuracy", history.last("accuracy_ema"), "averaged weights"),
+        numbered("accuracy", history.last("accuracy"), "weights as they are"),
+        numbered("purity", history.mean("purity"), "right labels among picks"),
+        numbered("coverage", history.last("coverage"), "of what is held, ever picked"),
+    ]
+    if run.estimates.points:
+        point = run.estimates.points[-1]
+        note = f"90% band {point.low:.2f} to {point.high:.2f}"
+        tiles.append(Tile("clean ratio, estimated", f"{point.value:.2f}", note))
+    if len(history):
+        skipped = int(history.last("skipped") or 0)
+        seconds = history.mean("seconds") or 0.0
+        tiles += [
+            Tile(
+                "rows seen",
+                f"{int(history.last('seen') or 0):,}",
+                f"{skipped:,} skipped" if skipped else "none skipped",
+            ),
+            Tile("a slot", f"{1000 * seconds:.1f} ms", f"{len(history):,} slots"),
+        ]
+    decided = sum(found.settled for found in run.decisions.in_force().values())
+    tiles.append(Tile("labels that look wrong", f"{len(run.suspects):,}", f"{decided:,} decided"))
+    return [tile for tile in tiles if tile.value]
+
+
+def numbered(name: str, value: float | None, note: str) -> Tile:
+    """Make a tile of a share, an empty one where it is not known."""
+    return Tile(name, "" if value is None else f"{value:.3f}", note)
