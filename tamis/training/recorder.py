@@ -41,8 +41,8 @@ class Keeper:
     It follows the decisions made in its own folder and, if given, those in another file,
     `corrections`. What it must remember is in `state_dict`, so that a checkpoint can hold it, and
     what was written since then is taken back by `load_state_dict`. The trainer should have a
-    tracker, best an `Alarm`; without one nothing is told of the clean ratio. A disk that fails costs no more than
-    what could not be written or read: `lost` counts how often.
+    tracker, best an `Alarm`; without one nothing is told of the clean ratio.
+    A disk that fails costs no more than what could not be written or read: `lost` counts how often.
     """
 
     def __init__(
