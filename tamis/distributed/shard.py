@@ -16,7 +16,7 @@ from tamis.checkpoint import State, describe, give, send_all, take
 from tamis.data import NO_SAMPLES, Samples
 from tamis.model_view import ModelView
 from tamis.selectors import Selector
-from tamis.selectors.protocol import draw_rows
+from tamis.selectors.sampling import draw_rows
 from tamis.sources import Intake
 
 NO_ROWS = torch.empty(0, dtype=torch.long)

@@ -22,7 +22,7 @@ from tamis.model_view import ModelView
 from tamis.models import logistic, mlp, start
 from tamis.monitoring import Monitor
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
-from tamis.selectors.protocol import draw
+from tamis.selectors.sampling import draw
 from tamis.streams import Constant, DataSet, Replay, Symmetric, cifar10, digits, gaussians, mnist
 from tamis.training import Trainer
 

@@ -23,7 +23,7 @@ from tamis.model_view import ModelView
 from tamis.models import logistic, mlp, start
 from tamis.selectors import OGRS, Naive
 from tamis.selectors.ogrs.rule import Walk, measure, spread
-from tamis.selectors.protocol import all_rows, draw
+from tamis.selectors.sampling import all_rows, draw
 from tamis.streams import Constant, DataSet, Replay, Symmetric, digits, gaussians
 from tamis.training import Trainer
 

@@ -26,7 +26,7 @@ from tamis.model_view import ModelView
 from tamis.models import mlp, resnet18
 from tamis.selectors import BARE, ITLM, OGRS, Naive, Oracle
 from tamis.selectors.ogrs.rule import Walk
-from tamis.selectors.protocol import usable
+from tamis.selectors.sampling import trainable
 from tamis.streams import DataSet, cifar10, digits, mnist
 from tamis.training import Trainer
 from tamis.training.augment import ShiftAndFlip
@@ -180,7 +180,7 @@ class Printed:
         slopes = view.input_gradients(among.inputs, among.labels).flatten(1)
         walk = Walk(rule, among, among.inputs.flatten(1), lambda rows: slopes[rows])
         ends = torch.tensor(walk_one_by_one(rule, walk, starts.tolist()))
-        return Picks(usable(pool, send(shown[ends], pool.labels.device)))
+        return Picks(trainable(pool, send(shown[ends], pool.labels.device)))
 
 
 def walk_one_by_one(rule: OGRS, walk: Walk, starts: Sequence[int]) -> list[int]:

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw_seen
+from tamis.selectors.sampling import draw_scored
 
 EPSILON = 1e-8
 
@@ -35,7 +35,7 @@ class AdaptiveK:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows under the threshold; where none is, of the whole batch."""
-        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         passing = rows[losses <= self._follow(losses.mean().item())]

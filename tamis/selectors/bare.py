@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw_seen
+from tamis.selectors.sampling import draw_scored
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class BARE:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows that pass; where none does, of the whole batch."""
-        rows, beliefs = draw_seen(
+        rows, beliefs = draw_scored(
             pool, lambda inputs, _: view.probabilities(inputs), max(self.batch, 4 * k), generator
         )
         if not len(rows):

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, draw_seen
+from tamis.selectors.sampling import draw, draw_scored
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Confident:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those without an issue, fewer where fewer are."""
-        rows, probabilities = draw_seen(
+        rows, probabilities = draw_scored(
             pool,
             lambda inputs, _: view.probabilities(inputs),
             max(self.candidates, 4 * k),

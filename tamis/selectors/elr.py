@@ -9,8 +9,8 @@ from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw_rows, usable
 from tamis.selectors.recall import Recall
+from tamis.selectors.sampling import draw_rows, trainable
 
 SURE = 1e-4
 """No belief is nearer to 0 or 1 than this, as in the authors' code."""
@@ -36,7 +36,7 @@ class ELR:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random, with a soft target for each."""
-        rows = usable(pool, draw_rows(len(pool), k, generator, pool.labels.device))
+        rows = trainable(pool, draw_rows(len(pool), k, generator, pool.labels.device))
         if not len(rows):
             return Picks(rows)
         inputs, labels, ids = pool.inputs[rows], pool.labels[rows], pool.ids[rows]

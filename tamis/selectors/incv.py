@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, draw_seen
+from tamis.selectors.sampling import draw, draw_scored
 
 MOST_REMOVED = 2.0
 """Rows removed for a row that agrees, at most: from the authors' code."""
@@ -40,7 +40,7 @@ class INCV:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those that agree, fewer where fewer do."""
-        rows, features = draw_seen(
+        rows, features = draw_scored(
             pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):

@@ -10,7 +10,7 @@ from torch import Generator
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, usable
+from tamis.selectors.sampling import draw, trainable
 
 
 @dataclass(frozen=True)
@@ -33,4 +33,4 @@ class ITLM:
         losses = view.losses(pool.inputs, pool.labels).nan_to_num(nan=torch.inf)
         kept = max(1, math.floor(self.keep * len(pool) + 1e-9))  # 0.29 * 100 is 28.999...
         lowest = losses.topk(kept, largest=False).indices
-        return Picks(usable(pool, draw(lowest, k, generator)))
+        return Picks(trainable(pool, draw(lowest, k, generator)))

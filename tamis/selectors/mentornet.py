@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw_seen
+from tamis.selectors.sampling import draw_scored
 
 
 @dataclass
@@ -42,7 +42,7 @@ class MentorNet:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k rows of a weight above 0, and weigh them."""
-        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
         self._follow(losses.quantile(self.percentile).item())

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw_seen
+from tamis.selectors.sampling import draw_scored
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Mixture:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k of the rows over the threshold; where none is, those nearest to it."""
-        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         if len(rows) < 2 or losses.max() == losses.min():  # nothing to split
             return Picks(rows[:k])
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, send
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import fit, plan_rows
+from tamis.selectors.sampling import is_trainable, plan_rows
 
 
 @dataclass(frozen=True)
@@ -27,4 +27,4 @@ class Naive:
     def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
         """Pick what was drawn."""
         (rows,) = chance
-        return Picks.only(rows, fit(pool, rows))
+        return Picks.only(rows, is_trainable(pool, rows))

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, draw_seen
+from tamis.selectors.sampling import draw, draw_scored
 
 Tally = dict[int, tuple[float, int]]
 """For each id, the sum of its losses and how many there are."""
@@ -46,7 +46,7 @@ class O2U:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the floor(keep * n) of smallest mean loss, at least one."""
-        rows, losses = draw_seen(pool, view.losses, max(self.batch, 4 * k), generator)
+        rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         self._count_slot()
         if not len(rows):
             return Picks(rows)

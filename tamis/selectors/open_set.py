@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, draw_seen
 from tamis.selectors.recall import Recall
+from tamis.selectors.sampling import draw, draw_scored
 
 HIGHEST = 10.0
 """Next to duplicates, whose density has no bound, a factor may be 1e10 and would fill a mean."""
@@ -39,7 +39,7 @@ class PCLOF:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among the inliers, fewer where fewer are."""
-        rows, features = draw_seen(
+        rows, features = draw_scored(
             pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):

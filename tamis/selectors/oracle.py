@@ -8,7 +8,7 @@ from torch import Generator
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, usable
+from tamis.selectors.sampling import draw, trainable
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,4 @@ class Oracle:
         """Pick k clean rows at random, fewer where there are fewer."""
         if pool.clean is None:
             raise ValueError("The oracle needs a simulated stream: these samples lack `clean`.")
-        return Picks(usable(pool, draw(pool.clean.nonzero()[:, 0], k, generator)))
+        return Picks(trainable(pool, draw(pool.clean.nonzero()[:, 0], k, generator)))

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView, Window
-from tamis.selectors.protocol import draw_seen
+from tamis.selectors.sampling import draw_scored
 
 NOTHING_TO_COMPARE = (
     "RHO compares the weights as they are with a holdout model, or with their running average; "
@@ -44,6 +44,6 @@ class RHO:
             irreducible = (self.holdout or view).losses(inputs, labels)
             return view.newest().losses(inputs, labels) - irreducible  # eq. 3
 
-        rows, gains = draw_seen(pool, gain, max(self.batch, 4 * k), generator)
+        rows, gains = draw_scored(pool, gain, max(self.batch, 4 * k), generator)
         # The draw has shuffled them, so that equals are picked among by chance.
         return Picks(rows[gains.topk(min(k, len(rows))).indices])

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw, draw_seen
+from tamis.selectors.sampling import draw, draw_scored
 
 SAME_PLACE = 1e-12
 """Squared distance, over the squared lengths, that rounding in double precision may leave."""
@@ -41,7 +41,7 @@ class TopoFilter:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random among those kept, fewer where fewer are."""
-        rows, features = draw_seen(
+        rows, features = draw_scored(
             pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
         if not len(rows):

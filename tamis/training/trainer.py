@@ -26,7 +26,8 @@ from tamis.monitoring import Accuracy
 from tamis.monitoring.monitor import Shares, count_classes, purity_of, shares_of
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
-from tamis.selectors.protocol import Planner, draw_rows
+from tamis.selectors.protocol import Planner
+from tamis.selectors.sampling import draw_rows
 from tamis.sources import Intake
 from tamis.training.augment import Augment
 from tamis.training.execution import CPU, Execution

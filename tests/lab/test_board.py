@@ -15,7 +15,7 @@ from tamis.lab.board import Cell, Result, cells, run_cell
 from tamis.lab.methods import METHODS, NOISES, PLACES, Method, Scene, selecting
 from tamis.lab.rows import key
 from tamis.model_view import ModelView
-from tamis.selectors.protocol import draw
+from tamis.selectors.sampling import draw
 from tamis.streams import digits
 
 SLOTS, WARM_UP, K = 40, 10, PLACES["digits"].k

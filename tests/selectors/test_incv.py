@@ -13,7 +13,7 @@ from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.selectors import INCV
 from tamis.selectors.incv import estimate_remove, predict
-from tamis.selectors.protocol import draw
+from tamis.selectors.sampling import draw
 
 
 def naive_scores(features: list, labels: list[int], others: list, classes: int, ridge: float):

@@ -34,7 +34,7 @@ from tamis.selectors.plausible.rule import (
     Views,
     look,
 )
-from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit
+from tamis.selectors.sampling import LEAST_PER_PICK, all_rows, draw_rows, is_trainable
 from tamis.streams import Constant, PairFlip, Steps, Symmetric, digits
 
 SHARP = 20.0
@@ -170,7 +170,7 @@ def make_views(rows: int, classes: int, width: int, seed: int) -> Views:
 
 
 def look_at(samples: Samples, view: ModelView) -> Views:
-    return look(samples, view, fit(samples, all_rows(samples)))
+    return look(samples, view, is_trainable(samples, all_rows(samples)))
 
 
 def part_of(views: Views, rows: Tensor) -> Views:

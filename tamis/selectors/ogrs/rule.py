@@ -15,7 +15,13 @@ from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.selectors.ogrs.fairness import draw_fairly
 from tamis.selectors.ogrs.projection import nearest, walk_among
-from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, fit, lowest_marked, plan_rows
+from tamis.selectors.sampling import (
+    LEAST_PER_PICK,
+    all_rows,
+    is_trainable,
+    lowest_marked,
+    plan_rows,
+)
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
 MEASURED = 256
@@ -141,7 +147,7 @@ class OGRS:
         if self.fair_within is None and self.starts == "all":
             reached = torch.zeros_like(shown, dtype=torch.bool).index_fill_(0, ends, True)
             ends, real = lowest_marked(reached, keys[:-1], k)
-        return Picks.only(shown[ends], real & fit(among, ends), walk.tell(shown, taxes))
+        return Picks.only(shown[ends], real & is_trainable(among, ends), walk.tell(shown, taxes))
 
     def _terrain(self, pool: Samples, view: ModelView) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Where each row lies, and the slope of the local loss at given rows."""

@@ -15,7 +15,13 @@ from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.noise import Tracker
 from tamis.noise.tracker import observe, reweight
-from tamis.selectors.protocol import LEAST_PER_PICK, all_rows, draw_rows, fit, usable
+from tamis.selectors.sampling import (
+    LEAST_PER_PICK,
+    all_rows,
+    draw_rows,
+    is_trainable,
+    trainable,
+)
 
 DOUBT = 0.02
 """What is added to every vote and belief: neither alone rules a label out."""
@@ -122,12 +128,12 @@ class Plausible:
         k, device = min(k, len(pool)), pool.labels.device
         rows = draw_rows(len(pool), LEAST_PER_PICK * k, generator, device)
         if device.type == "cpu":  # elsewhere it would have to be waited for
-            rows = usable(pool, rows)
+            rows = trainable(pool, rows)
         if not len(rows):
             return Picks(rows)
         chance = send(torch.rand(len(rows), generator=generator), device)
         among = pool[rows]
-        can_be_used = fit(among, all_rows(among))
+        can_be_used = is_trainable(among, all_rows(among))
         seen = look(among, view, can_be_used)
         if self._memory is None:
             classes, width = seen.beliefs.shape[1], seen.features.shape[1]

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
-from tamis.selectors.protocol import all_rows, lowest_marked
+from tamis.selectors.sampling import all_rows, lowest_marked
 from tamis.training.pairs.two_models import Settings, TwoModels
 
 
