@@ -13,16 +13,10 @@ from tamis.model_view import ModelView
 class Selector(Protocol):
     """Chooses what to train on. It changes neither the pool nor the model.
 
-<<<<<<< HEAD
-    One that must remember something from slot to slot returns it from `state_dict()`, a dict of
-    tensors, and takes it back in `load_state_dict(state)`. One that remembers rows by their ids is
-    a `Remembers` as well. The class attributes `preferred_window` and `preferred_warm_up` declare
-    the view and the warm-up that it works best with.
-=======
     A selector with memory between slots saves it by `state_dict()`, a dict of tensors, and
-    restores it by `load_state_dict(state)`. The class attributes `preferred_window` and
-    `preferred_warm_up` declare the view and the warm-up that it works best with.
->>>>>>> 7332ad3 (Split sampling from the selector protocol)
+    restores it by `load_state_dict(state)`. One that remembers rows by their ids is a `Remembers`
+    as well. The class attributes `preferred_window` and `preferred_warm_up` declare the view and
+    the warm-up that it works best with.
     """
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
