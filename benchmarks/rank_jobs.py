@@ -128,7 +128,7 @@ def cost_of(ranks: Ranks, name: str) -> list[Line]:
                 lambda shard: Sliding(held),
                 k,
                 every=every,
-                window=None,
+                window="average",
             )
             stream = make_up(ranks.number, 10**9, 8, shape)
             trainer.step(next(make_up(100 + ranks.number, 1, held, shape)))
@@ -190,7 +190,7 @@ def job_wire(ranks: Ranks, folder: Path) -> list[Line]:
                 torch.optim.SGD(model.parameters(), 0.01),
                 SELECTORS[selector](),
                 lambda shard, held=held: Sliding(held),
-                window=None,
+                window="average",
             )
             trainer.step(next(make_up(ranks.number, 1, held, (64,))))
             counted.sent.clear()

@@ -11,7 +11,7 @@ data = digits()
 stream = Replay(data.inputs, data.labels, Symmetric(10), lambda _: 0.7, slots=400, rows_per_slot=4)
 model = start(mlp, data.input_shape, classes=10, seed=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-trainer = Trainer(model, optimizer, Plausible(), Sliding(1000), k=32, window=None)
+trainer = Trainer(model, optimizer, Plausible(), Sliding(1000), k=32)
 
 looks, clean = FirstLooks(), []
 for samples in stream:

@@ -43,7 +43,7 @@ def on_one_machine(seed: int, rows: int) -> float:
     """Train as the demo does, and return the accuracy of the averaged weights."""
     data, model = digits(), start(mlp, (64,), 10, seed)
     optimizer = torch.optim.SGD(model.parameters(), RATE)
-    trainer = Trainer(model, optimizer, Plausible(), Growing(ROWS), window=None, seed=seed)
+    trainer = Trainer(model, optimizer, Plausible(), Growing(ROWS), seed=seed)
     for _ in trainer.run(make_stream(seed, rows)):
         pass
     return trainer.accuracy(data.test_inputs, data.test_labels).ema or 0.0
@@ -60,7 +60,7 @@ def on_a_worker(ranks: Ranks, seed: int, rows: int) -> float:
         Plausible(),
         lambda shard: Growing(ROWS),
         pool_size=2 * ROWS,
-        window=None,
+        window="average",
         seed=seed,
     )
     stream = make_stream(seed, rows)

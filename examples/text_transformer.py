@@ -52,7 +52,7 @@ def accuracy(selector: Selector) -> float:
         texts[:1500], topics[:1500], Symmetric(TOPICS), lambda _: 0.5, slots=300, rows_per_slot=5
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    trainer = Trainer(model, optimizer, selector, Sliding(1500), k=32, window=None)
+    trainer = Trainer(model, optimizer, selector, Sliding(1500), k=32, window="average")
     for _ in trainer.run(stream):
         pass
     return trainer.accuracy(texts[1500:], topics[1500:]).ema

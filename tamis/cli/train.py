@@ -35,9 +35,11 @@ from tamis.noise import Alarm
 from tamis.review import Suspect, find_suspects, write_suspects
 from tamis.runs import RunFiles
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
+from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Intake, OnBad, Table, open_table
 from tamis.training import DivergedError, Execution, Trainer
 from tamis.training.recorder import Keeper, table_metadata
+from tamis.training.window import WindowSetting
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -53,7 +55,6 @@ watch, compare and export read, and skipped.jsonl if any. While it goes on, tami
 and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still save;
 --resume goes on exactly where the last checkpoint was, also after a crash."""
 LEAST_SLOTS = 2000
-AVERAGE = "average"
 SHOWN = 10
 
 
@@ -112,9 +113,9 @@ def positive(text: str) -> int:
     return number
 
 
-def window(text: str) -> int | str:
+def window(text: str) -> WindowSetting:
     """Read a number of states, or `average`."""
-    return AVERAGE if text == AVERAGE else positive(text)
+    return "average" if text == "average" else positive(text)
 
 
 def run(options: Namespace) -> int:
@@ -289,7 +290,7 @@ def build_trainer(
             buffer,
             options.k,
             warm_up=settle_warm_up(options.warm_up, selector),
-            window=settle_window(options.window, selector),
+            window=settle_window(options.window or "auto", selector),
             ema=options.ema,
             pool_size=options.pool_size,
             intake=intake,
@@ -308,15 +309,11 @@ def settle_warm_up(asked: int | None, selector: Selector) -> int:
     """Say how many slots pick at random: as many as were asked for, else as the selector needs."""
     if asked is not None:
         return asked
-    return 0 if isinstance(selector, Plausible) else 200
+    return preferred_warm_up(selector)
 
 
-def settle_window(asked: int | str | None, selector: Selector) -> int | None:
-    """Say how many states the selector looks through; None is their average."""
-    if asked is None:
-        return None if isinstance(selector, Plausible | RHO) else 1
-    if isinstance(asked, str):
-        return None
+def settle_window(asked: WindowSetting, selector: Selector) -> WindowSetting:
+    """Return the window that was asked for, refusing one that the selector cannot use."""
     if isinstance(selector, RHO) and asked == 1:
         raise UsageError("RHO compares the weights with their average: give --window average.")
     return asked

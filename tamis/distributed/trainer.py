@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from tamis.selectors import Naive, Selector
 from tamis.sources import Intake
 from tamis.training import Augment, Execution, Trainer
 from tamis.training.trainer import Outcome
+from tamis.training.window import WindowSetting
 
 END = object()
 """What a stream gives that has nothing more to give."""
@@ -38,8 +39,8 @@ END = object()
 class Settings(TypedDict, total=False):
     """Those settings of `Trainer` that ranks heed."""
 
-    warm_up: int
-    window: int | None
+    warm_up: int | Literal["auto"]
+    window: WindowSetting
     ema: float | None
     predict_first: bool
     criterion: Criterion

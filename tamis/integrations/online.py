@@ -42,7 +42,7 @@ def build(
         Plausible() if selector is None else copy.deepcopy(selector),
         Sliding(held),
         k,
-        window=None,
+        window="average",
         predict_first=False,
         intake=Intake(classes),
         seed=seed,

@@ -25,9 +25,11 @@ from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
 from tamis.selectors.sampling import draw
 from tamis.streams import Constant, DataSet, Replay, Symmetric, cifar10, digits, gaussians, mnist
 from tamis.training import Trainer
+from tamis.training.window import WindowSetting
 
 HELD = 5000
 WARM_UP = 500
+WINDOWS: tuple[WindowSetting, ...] = (5, "average")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Cell:
     clean_ratio: float = 0.5
     slots: int = 5000
     k: int = 32
-    window: int | None = 1
+    window: WindowSetting = 1
     pool_size: int | None = None
     seed: int = 0
 
@@ -130,8 +132,8 @@ def ablation() -> Iterator[Cell]:
     for clean_ratio in (0.5, 0.3):
         for name, selector in changes.items():
             yield Cell("ablation", name, selector, clean_ratio=clean_ratio, slots=3000)
-        for window in (5, None):
-            name = "window: average" if window is None else f"window {window}"
+        for window in WINDOWS:
+            name = "window: average" if window == "average" else f"window {window}"
             yield Cell("ablation", name, default, "mnist", clean_ratio, 3000, window=window)
         for k in (8, 64):
             yield Cell("ablation", f"k {k}", default, "mnist", clean_ratio, 3000, k)

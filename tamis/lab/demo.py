@@ -18,6 +18,7 @@ from tamis.review import Suspect, find_suspects
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
 from tamis.streams import DataSet, Ledger, Replay, Steps, Symmetric, digits
 from tamis.training import Trainer
+from tamis.training.window import WindowSetting
 
 LEAD = "Plausible"
 """The default, which the page is about; the others stand beside it."""
@@ -46,7 +47,7 @@ class Method:
 
     selector: Selector
     warm_up: int
-    window: int | None = 1
+    window: WindowSetting = 1
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def prepare(settings: Settings) -> Demo:
         "oracle": Oracle(),
     }
     methods = {name: Method(selector, settings.warm_up) for name, selector in others.items()}
-    lead = Method(Plausible(), warm_up=0, window=None)
+    lead = Method(Plausible(), warm_up=0, window="average")
     return Demo(settings, data, stream, ledger, {LEAD: lead} | methods)
 
 

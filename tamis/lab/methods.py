@@ -434,7 +434,7 @@ def paired(
 
 def without(name: str, **settings: Any) -> Method:
     """Take something from the rule, to see what it is worth."""
-    build = selecting(lambda _: Plausible(**settings), window=None, warm_up=0)
+    build = selecting(lambda _: Plausible(**settings), warm_up=0)
     return Method(f"Plausible without {name}", build, "plausible")
 
 
@@ -455,7 +455,7 @@ RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (
     Method("naive", selecting(lambda _: Naive()), "ogrs"),
     Method("oracle", selecting(lambda _: Oracle()), "ogrs", "every right label"),
-    Method("Plausible", selecting(lambda _: Plausible(), window=None, warm_up=0), "plausible"),
+    Method("Plausible", selecting(lambda _: Plausible(), warm_up=0), "plausible"),
     Method("OGRS", selecting(lambda _: OGRS()), "ogrs"),
     Method("ITLM", selecting(lambda scene: ITLM(scene.clean_ratio)), "itlm", RATIO),
     Method(
@@ -477,7 +477,7 @@ METHODS = (
     Method("mixture of losses", selecting(lambda _: Mixture()), "mixture"),
     Method("BARE", selecting(lambda _: BARE()), "bare"),
     Method("Adaptive-k", selecting(lambda _: AdaptiveK()), "adaptive_k"),
-    Method("RHO, average", selecting(lambda _: RHO(), window=None), "rho"),
+    Method("RHO, average", selecting(lambda _: RHO()), "rho"),
     Method("RHO, holdout", rho_with_holdout, "rho", "1,000 more rows"),
     Method("ELR", selecting(lambda _: ELR()), "elr"),
     Method("Decoupling", paired(Decoupling, told=False), "decoupling"),
@@ -497,7 +497,7 @@ METHODS = (
     Method("noise adaptation", adapting, "noise_adaptation"),
     Method("mixup", lambda scene: scene.trainer(augment=Mixup()), "mixup"),
     Method("shifted images", shifting(), "mixup"),
-    Method("Plausible, shifted images", shifting(Plausible, window=None, warm_up=0), "plausible"),
+    Method("Plausible, shifted images", shifting(Plausible, warm_up=0), "plausible"),
     Method("weight decay", decaying, "robust_losses"),
     Method("CAdam", confident_steps, "cadam"),
     Method("hedge over depths", hedging, "hedge"),

@@ -90,7 +90,7 @@ def measure(data: DataSet, settings: Settings, tick: Callable[[], None] = lambda
         Plausible(),
         Sliding(settings.capacity),
         settings.k,
-        window=None,
+        window="average",
         pool_size=settings.pool_size,
         tracker=Tracker(classes),
         seed=settings.seed,

@@ -165,7 +165,7 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), RATES.get(cell.model, RATE)),
         SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=0 if averaged else unmeasured,
-        window=None if averaged else 1, tracker=both, intake=Intake(classes),
+        window="average" if averaged else 1, tracker=both, intake=Intake(classes),
         execution=Execution(device), seed=cell.seed,
     )  # fmt: skip
     readings, alarms = [], []

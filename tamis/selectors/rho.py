@@ -13,7 +13,7 @@ from tamis.selectors.sampling import draw_scored
 
 NOTHING_TO_COMPARE = (
     "RHO compares the weights as they are with a holdout model, or with their running average; "
-    "here it has neither. Use Trainer(window=None), or RHO(holdout=LocalModel(...))."
+    "here it has neither. Use Trainer(window='average'), or RHO(holdout=ModelView(...))."
 )
 
 

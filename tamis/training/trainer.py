@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from tamis.sources import Intake
 from tamis.training.augment import Augment
 from tamis.training.execution import CPU, Execution
 from tamis.training.step import Step
+from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 COUNTED = 8192
 """Rows held for which shares are counted in every slot; of twice as many, in every other."""
@@ -59,9 +60,11 @@ class DivergedError(TamisError, ArithmeticError):
 class Trainer:
     """Trains a model on a stream, one slot after another.
 
-    In the paper's letters: k is K, window is w. The first `warm_up` slots pick at random. `ema` is
-    the decay of a running average of the weights, evaluated beside the model; None keeps none.
-    Selectors look through the last `window` states, or, where it is None, through that average.
+    In the paper's letters: k is K, window is w. The first `warm_up` slots pick at random; "auto" is
+    as many as the selector prefers, and 0 is the default, so that a trainer selects from its first
+    slot unless asked otherwise. `ema` is the decay of a running average of the weights, evaluated
+    beside the model; None keeps none. Selectors look through the last `window` states or through
+    that "average"; "auto" is what the selector prefers.
     `pool_size` bounds the rows that a selector is shown to a random draw from the buffer, so that
     the cost of a slot does not grow with it; None shows all. `predict_first` predicts arriving
     labels before anything is learned from them, which costs a forward pass.
@@ -85,8 +88,8 @@ class Trainer:
         buffer: Buffer,
         k: int = 32,
         *,
-        warm_up: int = 0,
-        window: int | None = 1,
+        warm_up: int | Literal["auto"] = 0,
+        window: WindowSetting = "auto",
         ema: float | None = 0.99,
         pool_size: int | None = None,
         predict_first: bool = True,
@@ -100,10 +103,9 @@ class Trainer:
     ) -> None:
         if k < 1:
             raise ValueError(f"A slot picks at least 1 row, got k={k}.")
-        if window is None and ema is None:
-            raise ValueError("Selectors look through a window or the average: set one of them.")
-        if execution.graphed and window not in (None, 1):
-            raise ValueError("A graph looks through one state: set window to 1, or None.")
+        window = resolve_window(window, selector, ema)
+        if execution.graphed and window not in ("average", 1):
+            raise ValueError('A graph looks through one state: set window to 1 or "average".')
         if patience < 1:
             raise ValueError(f"At least 1 step is skipped before all stops, got {patience}.")
         self.execution = execution
@@ -113,7 +115,7 @@ class Trainer:
         self.selector = selector
         self.buffer = buffer
         self.k = k
-        self.warm_up = warm_up
+        self.warm_up = resolve_warm_up(warm_up, selector)
         self.pool_size = pool_size
         self.predict_first = predict_first
         self.patience = patience
@@ -123,13 +125,13 @@ class Trainer:
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
         self.average = None if ema is None else Average(ema)
-        self.window = None if window is None else Window(window)
+        self.window = None if window == "average" else Window(window)
         precision, graphed = execution.precision, execution.graphed
         self.now, self.averaged, windowed = (
             ModelView(model, memory, criterion, precision=precision, graphed=graphed)
             for memory in (None, self.average, self.window)
         )
-        self.view = self.averaged if window is None else windowed
+        self.view = self.averaged if window == "average" else windowed
         self.slots = self.skipped_steps = self._in_a_row = 0
         self._take_step = Step(model, optimizer, criterion, precision)
         self._graph, self._step_graph = (Graph() if graphed else None for _ in range(2))
@@ -184,7 +186,7 @@ class Trainer:
             **{name: describe(part) for name, part in self._parts().items() if name in described},
             **{name: getattr(self, name) for name in plain},
             "optimizer": f"{rule} {describe(self.optimizer.defaults)}",
-            "window": self.window and self.window.length,
+            "window": self.window.length if self.window else "average",
             "ema": self.average and self.average.decay,
             "on_bad": self.intake.on_bad,
             "precision": describe(self.execution.precision),

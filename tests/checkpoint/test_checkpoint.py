@@ -136,8 +136,8 @@ def goes_on_as_if_unbroken(make: Make, stream: list[Any], folder: Path, others: 
 
 
 @pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("window", [None, 3])
-def test_every_selector_goes_on(kind, window: int | None, blobs: Samples, tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", ["average", 3])
+def test_every_selector_goes_on(kind, window: Any, blobs: Samples, tmp_path: Path) -> None:
     def make() -> Trainer:
         return make_trainer(kind(), window=window, warm_up=3)
 
@@ -148,9 +148,7 @@ def test_every_selector_goes_on(kind, window: int | None, blobs: Samples, tmp_pa
 @pytest.mark.parametrize("refresh", [None, 32])
 def test_every_buffer_goes_on(kind, refresh: int | None, blobs: Samples, tmp_path: Path) -> None:
     def make() -> Trainer:
-        return make_trainer(
-            Plausible(), buffer=kind(40), execution=Execution(refresh=refresh), window=None
-        )
+        return make_trainer(Plausible(), buffer=kind(40), execution=Execution(refresh=refresh))
 
     goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
 
@@ -200,7 +198,7 @@ PARTS: dict[str, Make] = {
     "mixup": lambda: make_trainer(augment=Mixup()),
     "tracker": lambda: make_trainer(tracker=Tracker(3)),
     "alarm": lambda: make_trainer(tracker=Alarm(3, half_life=30)),
-    "pool": lambda: make_trainer(Plausible(), pool_size=20, window=None),
+    "pool": lambda: make_trainer(Plausible(), pool_size=20),
     "no average": lambda: make_trainer(ema=None),
     "bfloat16": lambda: make_trainer(execution=Execution(precision=torch.bfloat16, refresh=8)),
 }
@@ -277,7 +275,7 @@ def test_a_monitor_goes_on(blobs: Samples, tmp_path: Path) -> None:
 
 def test_a_run_is_rolled_back_in_place(blobs: Samples, tmp_path: Path) -> None:
     """After a divergence, say: the same trainer goes on from its last good checkpoint."""
-    trainer, stream = make_trainer(Plausible(), window=None), list(stream_of(blobs))
+    trainer, stream = make_trainer(Plausible()), list(stream_of(blobs))
     list(trainer.run(stream[:20]))
     Checkpoints(tmp_path).save(trainer)
     before = comparable(trainer.run(stream[20:]))
@@ -313,7 +311,7 @@ class TestFolder:
     """Generations: two are kept, each whole."""
 
     def test_tensors_are_a_plain_safetensors_file(self, blobs: Samples, tmp_path: Path) -> None:
-        trainer = make_trainer(Plausible(), window=None)
+        trainer = make_trainer(Plausible())
         trainer.step(blobs)
         Checkpoints(tmp_path).save(trainer)
         found = load_file(tmp_path / "00000001" / "tensors.safetensors")
@@ -443,7 +441,7 @@ class TestMismatch:
         for other, text in (
             (make_trainer(model=start(mlp, (2,), 3, 0)), "the model has or lacks"),
             (make_trainer(buffer=Sliding(59)), "59 rows has no place"),
-            (make_trainer(Plausible(), window=None), "window"),
+            (make_trainer(Plausible()), "window"),
             (make_trainer(optimizer=torch.optim.Adam), "optimizer has other groups"),
         ):
             with pytest.raises(RefusedError, match=text):

@@ -34,7 +34,7 @@ def make_trainer(selector, graphed: bool = False, optimizer=None, **settings) ->
         selector,
         Sliding(60),
         8,
-        window=None,
+        window="average",
         execution=Execution("cuda", graphed=graphed),
         **settings,
     )

@@ -74,7 +74,7 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
         SELECTORS[selector](),
         Sliding(60),
         12,
-        window=ours.window and 1,
+        window=1 if ours.window else "average",
         intake=Intake(3),
         tracker=Tracker(3, 200.0),
     )

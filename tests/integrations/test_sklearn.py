@@ -33,7 +33,7 @@ def test_the_classifier_picks_as_a_trainer_does(fresh, rows, slots, same_weights
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     model = start(mlp, (2,), 3, seed).double()
     rule = torch.optim.Adam(model.parameters(), 0.001)
-    trainer = Trainer(model, rule, fresh(), Sliding(256), 16, window=None, seed=seed)
+    trainer = Trainer(model, rule, fresh(), Sliding(256), 16, window="average", seed=seed)
     trainer.intake.classes = 3
     trainer.step((rows.inputs.double(), rows.labels))
     for _ in range(47):
@@ -139,7 +139,7 @@ def looks():
     data, looks = digits(), FirstLooks()
     model = start(mlp, data.input_shape, 10, seed=0)
     rule = torch.optim.SGD(model.parameters(), 0.3)
-    trainer = Trainer(model, rule, Plausible(), Sliding(1000), window=None)
+    trainer = Trainer(model, rule, Plausible(), Sliding(1000))
     clean = []
     stream = Replay(data.inputs, data.labels, Symmetric(10), lambda _: 0.7, 200, rows_per_slot=4)
     for samples in stream:

@@ -184,7 +184,7 @@ def test_a_resumed_run_knows_names_and_decisions(path, tmp_path, blobs, blob_mod
 
 
 def test_plausible_lets_rows_vote_with_their_new_labels(path, blobs, blob_model) -> None:
-    trainer = make_trainer(blob_model, selector=Plausible(voters=500), window=None)
+    trainer = make_trainer(blob_model, selector=Plausible(voters=500))
     trainer.intake.classes = 3
     trainer.step(blobs)
     for _ in range(60):

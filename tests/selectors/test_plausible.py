@@ -294,7 +294,7 @@ def test_a_fall_of_the_clean_ratio_is_noticed_by_rows_looked_at_for_the_first_ti
         )
         model = start(mlp, data.input_shape, 10, 1)
         optimizer = torch.optim.SGD(model.parameters(), 0.3)
-        trainer = Trainer(model, optimizer, Plausible(parts=parts), Sliding(300), 10, window=None)
+        trainer = Trainer(model, optimizer, Plausible(parts=parts), Sliding(300), 10)
         ratios = [
             trainer.selector.clean_ratio() for slot in trainer.run(stream) if slot.number >= 350
         ]
@@ -313,7 +313,7 @@ def trained(
     )
     model = start(mlp, data.input_shape, 10, seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.3)
-    trainer = Trainer(model, optimizer, kind(), Sliding(1000), window=None, seed=seed)
+    trainer = Trainer(model, optimizer, kind(), Sliding(1000), window="average", seed=seed)
     for _ in trainer.run(stream):
         pass
     return trainer, trainer.accuracy(data.test_inputs, data.test_labels).ema

@@ -97,7 +97,7 @@ def test_against_a_window() -> None:
 
 def test_a_window_of_1_is_refused_unless_there_is_a_holdout() -> None:
     pool, model = make_pool(0), make_model(0)
-    with pytest.raises(ValueError, match="window=None"):
+    with pytest.raises(ValueError, match="window='average'"):
         select(RHO(), pool, ModelView(model), 4)
     assert len(select(RHO(ModelView(make_model(1))), pool, ModelView(model), 4)) == 4
 
@@ -147,6 +147,6 @@ def test_a_good_holdout_keeps_wrong_labels_out(blobs: Samples, blob_model: nn.Mo
 def test_a_trainer_that_looks_through_its_average(blobs: Samples) -> None:
     model = nn.Linear(2, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    trainer = Trainer(model, optimizer, RHO(), Growing(300), k=8, window=None)
+    trainer = Trainer(model, optimizer, RHO(), Growing(300), k=8)
     trainer.step(blobs)
     assert all(trainer.step().loss is not None for _ in range(5))

@@ -67,7 +67,7 @@ def make_trainer(table: Table) -> Trainer:
     model = start(mlp, table.input_shape, 10, 0)
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), 0.3), Plausible(), Sliding(2000), 32,
-        window=None, tracker=Alarm(10), intake=Intake(10, "skip"),
+        window="average", tracker=Alarm(10), intake=Intake(10, "skip"),
     )  # fmt: skip
     return trainer
 

@@ -22,6 +22,7 @@ from tamis import (
     Naive,
     Oracle,
     Picks,
+    Plausible,
     Replay,
     Reservoir,
     Samples,
@@ -154,10 +155,10 @@ def test_the_pool_bounds_what_a_selector_sees(blobs: Samples) -> None:
 
 def test_selectors_look_through_the_window(blobs: Samples) -> None:
     views = {}
-    for window in (1, 4, None):
+    for window in (1, 4, "average"):
         trainer = make_trainer(ITLM(0.5), window=window)
         views[window] = [slot.ids.tolist() for slot in trainer.run(stream_of(blobs))]
-    assert views[1] != views[4] != views[None]
+    assert views[1] != views[4] != views["average"]
 
 
 def test_a_slot_may_bring_nothing(blobs: Samples) -> None:
@@ -181,24 +182,26 @@ class TestOddStreams:
     """Nothing here may raise, whatever the selector."""
 
     def test_empty(self, kind) -> None:
-        assert list(make_trainer(kind(), window=None).run([])) == []
+        assert list(make_trainer(kind(), window="average").run([])) == []
 
     def test_one_row(self, kind) -> None:
         one = Samples.of(torch.ones(1, 2), torch.tensor([2]), clean=torch.tensor([True]))
-        (slot,) = make_trainer(kind(), k=64, window=None).run([one])
+        (slot,) = make_trainer(kind(), k=64, window="average").run([one])
         assert slot.ids.tolist() == [0]
 
     def test_one_class(self, kind, blobs: Samples) -> None:
         one = blobs[blobs.labels == 1]
         assert all(
-            slot.loss is not None for slot in make_trainer(kind(), window=None).run(stream_of(one))
+            slot.loss is not None
+            for slot in make_trainer(kind(), window="average").run(stream_of(one))
         )
 
     def test_duplicates_only(self, kind) -> None:
         clean = torch.ones(4, dtype=torch.bool)
         same = Samples.of(torch.ones(4, 2), torch.ones(4, dtype=torch.long), clean=clean)
         assert all(
-            slot.loss is not None for slot in make_trainer(kind(), window=None).run([same] * 20)
+            slot.loss is not None
+            for slot in make_trainer(kind(), window="average").run([same] * 20)
         )
 
 
@@ -238,7 +241,8 @@ def test_a_stream_of_bad_rows_only_changes_nothing() -> None:
     ("settings", "text"),
     [
         ({"k": 0}, "k=0"),
-        ({"window": None, "ema": None}, "window"),
+        ({"window": None}, "window is .auto., .average. or a number"),
+        ({"window": "average", "ema": None}, "set ema, or window"),
         ({"ema": 1.5}, "decay"),
         ({"patience": 0}, "before all stops"),
     ],
@@ -405,3 +409,24 @@ def test_lower_precision_learns_as_well(blobs: Samples, refresh: int | None) -> 
     assert min(accuracies) > 0.95
     if refresh:
         assert trainer.buffer.pool().features.dtype == torch.bfloat16
+
+
+class TestWindow:
+    """`window` and `warm_up` follow the selector where they are "auto"."""
+
+    def test_auto_is_what_the_selector_prefers(self, blobs: Samples) -> None:
+        for kind, window in ((Plausible, "average"), (ITLM, 1)):
+            auto, explicit = make_trainer(kind()), make_trainer(kind(), window=window)
+            pairs = zip(auto.run(stream_of(blobs)), explicit.run(stream_of(blobs)), strict=True)
+            assert all(torch.equal(one.picked, other.picked) for one, other in pairs)
+            assert auto.settings() == explicit.settings()
+
+    def test_warm_up_is_none_by_default(self) -> None:
+        assert make_trainer(OGRS()).warm_up == 0
+        assert make_trainer(OGRS(), warm_up="auto").warm_up == 200
+        assert make_trainer(Plausible(), warm_up="auto").warm_up == 0
+
+    def test_a_selector_that_prefers_the_average_needs_one(self) -> None:
+        with pytest.raises(ValueError, match=r"Plausible .* set ema, or window"):
+            make_trainer(Plausible(), ema=None)
+        assert make_trainer(Plausible(), ema=None, window=1).window.length == 1

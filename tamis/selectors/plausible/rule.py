@@ -99,7 +99,7 @@ class Plausible:
     rows whose label is not plausible are used too, with what is likelier as their target, once
     first choices are right often enough. `parts` of the verdict can be left out.
 
-    Look through the average: `Trainer(window=None)`. Four candidates a pick are drawn at random;
+    It looks through the average of the weights. Four candidates a pick are drawn at random;
     neighbours are close by `sharpness`. The clean ratio is fitted above all to rows looked at for
     the first time: the others were picked, or not, by what it was before, so that a change would
     be noticed late or never. What rows tell fades by half over `half_life` rows looked at, and

@@ -63,9 +63,7 @@ def train(noise: Noise, schedule: Schedule, seed: int, slots: int) -> tuple[Trai
     data = digits()
     model = start(mlp, data.input_shape, 10, seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    trainer = Trainer(
-        model, optimizer, Plausible(), Sliding(5_000), window=None, pool_size=512, seed=seed
-    )
+    trainer = Trainer(model, optimizer, Plausible(), Sliding(5_000), pool_size=512, seed=seed)
     monitor = Monitor()
     stream = Replay(
         data.inputs, data.labels, noise, schedule, slots=slots, rows_per_slot=10, seed=seed

@@ -88,7 +88,7 @@ def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
         shards=job.shards,
         every=job.every,
         pool_size=64,
-        window=None if job.selector == "plausible" else 1,
+        window="average" if job.selector == "plausible" else 1,
         tracker=Tracker(3, 200.0),
         **job.settings,
     )

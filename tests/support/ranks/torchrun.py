@@ -41,7 +41,7 @@ def train_on_digits(ranks: Ranks, selector: Selector, **more: Any) -> tuple[Rank
         lambda shard: Sliding(400),
         shards=2,
         pool_size=512,
-        window=None,
+        window="average",
         tracker=Tracker(10),
         **more,
     )
