@@ -68,7 +68,7 @@ def measure(short: bool) -> Iterator[Row]:
             f"queue within its cap, memory +{MOST_GROWN:.0f} MB at the most", met,
         )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        figures = fuzz(Path(folder), count).figures()
+        figures = fuzz(Path(folder), count).stats()
     met = figures.good + figures.bad == figures.seen == count
     yield Row(
         "fuzzed records", count, figures.seen,

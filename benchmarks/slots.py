@@ -20,7 +20,18 @@ from torch import Generator, Tensor
 
 from benchmarks.page import FOLDER, GRID, Line, Row, machine, save_rows, save_table
 from benchmarks.timing import DRAWS, ROUNDS, race, ratio
-from tamis import ITLM, OGRS, Buffer, Growing, Intake, ModelView, Naive, Samples, Selector, Trainer
+from tamis import (
+    ITLM,
+    OGRS,
+    Buffer,
+    Growing,
+    ModelView,
+    Naive,
+    Samples,
+    Selector,
+    Trainer,
+    Validator,
+)
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
 from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist
@@ -86,7 +97,7 @@ def hold(samples: Samples, rows: int) -> Growing:
 def train(selector: Selector, buffer: Buffer, k: int) -> Trainer:
     model = start(mlp, tuple(buffer.pool().inputs.shape[1:]), 10, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    return Trainer(model, optimizer, selector, buffer, k, intake=Intake(classes=10))
+    return Trainer(model, optimizer, selector, buffer, k, validator=Validator(classes=10))
 
 
 def play(trainer: Trainer, slots: int = MANY) -> None:

@@ -8,7 +8,7 @@ from tamis.monitoring import Accuracy, CollapseWarning, Monitor
 from tamis.noise import Alarm, Tracker
 from tamis.optim import ADMM
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector, pick
-from tamis.sources import BadInputError, Intake
+from tamis.sources import BadInputError, Validator
 from tamis.streams import Replay
 from tamis.training import DivergedError, Execution, Trainer
 
@@ -29,7 +29,6 @@ __all__ = [
     "DivergedError",
     "Execution",
     "Growing",
-    "Intake",
     "ModelView",
     "Monitor",
     "Naive",
@@ -45,6 +44,7 @@ __all__ = [
     "Slot",
     "Tracker",
     "Trainer",
+    "Validator",
     "Window",
     "pick",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from pathlib import Path
 from threading import current_thread, main_thread
 from time import monotonic
 from types import FrameType, TracebackType
@@ -67,13 +66,11 @@ class Saver:
         checkpoints: Checkpoints,
         trainer: Trainer,
         others: Mapping[str, object],
-        skipped: Path,
         every: Every,
     ) -> None:
         self.checkpoints = checkpoints
         self.trainer = trainer
         self.others = others
-        self.skipped = skipped
         self.every = every
         self.trouble = ""
         self.saved_at: int | None = None
@@ -83,8 +80,7 @@ class Saver:
         """Save what is not saved yet, and say whether it is now."""
         if self.saved_at == self.trainer.slots:
             return True
-        noted = self.skipped.stat().st_size if self.skipped.exists() else 0
-        offset = {"slots": self.trainer.slots, "skipped": noted}
+        offset = {"slots": self.trainer.slots}
         self._saved_when = monotonic()
         try:
             self.checkpoints.save(self.trainer, offset, self.others)
@@ -106,14 +102,10 @@ class Saver:
         rates = [group["lr"] for group in self.trainer.optimizer.param_groups]
         try:
             found = self.checkpoints.load(self.trainer, self.others, allow_mismatch)
-            noted = int(found.offset["skipped"])
         except (RefusedError, LookupError, TypeError, ValueError) as error:
             raise UsageError(f"{error}{hint(error)}") from None
         for group, rate in zip(self.trainer.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate  # as asked for now: it can only differ where that is allowed
-        if self.skipped.exists() and self.skipped.stat().st_size > noted:
-            with self.skipped.open("r+b") as file:
-                file.truncate(noted)  # rows noted since then will be noted again
         self.saved_at = self.trainer.slots
         return found.slot
 

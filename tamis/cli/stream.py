@@ -46,13 +46,13 @@ from tamis.runs import RunFiles, RunMetadata
 from tamis.selectors import Selector
 from tamis.sources import (
     Columns,
-    DeadLetters,
     Feed,
-    Intake,
     Policy,
     ReadAhead,
+    Rejects,
     SourceError,
     TooManyBadError,
+    Validator,
     open_source,
 )
 from tamis.sources.hidden import hide
@@ -68,9 +68,9 @@ EXAMPLES = """examples:
 
 The state and the place in the stream are saved together, and a broker is told so only then: after a
 crash, --resume goes on with nothing lost and nothing twice. Ctrl-C and SIGTERM save and leave.
-Written to the folder: log.jsonl, checkpoints, dead.jsonl for bad records, what tamis report, watch,
-compare and export read, and at the end model.safetensors and suspects.csv, the latter from the rows
-that are still held. Decisions made in tamis watch are trained on at once."""
+Written to the folder: log.jsonl, checkpoints, rejects.jsonl for bad records, what tamis report,
+watch, compare and export read, and at the end model.safetensors and suspects.csv, the latter from
+the rows that are still held. Decisions made in tamis watch are trained on at once."""
 SHAPE = "stream.json"
 TELL, SHOW = 10.0, 0.5
 """Seconds from one line about how things stand to the next, and on a terminal."""
@@ -115,7 +115,7 @@ def run(options: Namespace) -> int:
     except (SourceError, ValueError) as error:
         raise UsageError(str(error)) from None
     out.mkdir(parents=True, exist_ok=True)
-    dead = DeadLetters(out / "dead.jsonl")
+    rejects = Rejects(out / "rejects.jsonl")
     checkpoints = Checkpoints(out / "checkpoints", settings_of(options))
     resuming = options.resume and bool(checkpoints.generations())
     with (
@@ -126,18 +126,19 @@ def run(options: Namespace) -> int:
     ):
         for told_below in (CollapseWarning, DamagedCheckpointWarning):
             warnings.simplefilter("ignore", told_below)
-        intake = Intake(len(options.classes))
+        validator = Validator(len(options.classes))
         if resuming:
             shape = read_shape(out / SHAPE)
-            trainer = make(options, selector, shape, blank(shape), blank(shape), intake)
+            trainer = make(options, selector, shape, blank(shape), blank(shape), validator)
             keeper = make_keeper(options, trainer, shape)
             others = {"monitor": monitor, "keeper": keeper}
             offset = restore(checkpoints, trainer, others, options.allow_mismatch)
-            feed = Feed(ahead, to_row, offset=offset, dead_letters=dead, most_bad=options.most_bad)
+            feed = Feed(ahead, to_row, offset=offset, rejects=rejects, most_bad=options.most_bad)
             items: Iterator[Samples] = iter(feed)
         else:
             checkpoints.clear()
-            feed = Feed(ahead, to_row, dead_letters=dead, most_bad=options.most_bad)
+            rejects.clear()
+            feed = Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad)
             items = iter(feed)
         with feed, ending(feed, leaving):
             try:
@@ -148,7 +149,7 @@ def run(options: Namespace) -> int:
                         raise UsageError(nothing(feed, options.address))
                     mean, deviation = measure(first)
                     write_atomically(out / SHAPE, json.dumps(list(mean.shape)).encode())
-                    trainer = make(options, selector, mean.shape, mean, deviation, intake)
+                    trainer = make(options, selector, mean.shape, mean, deviation, validator)
                     keeper = make_keeper(options, trainer, mean.shape)
                     items = chain(first, items)
                 keeper.begin(resuming)
@@ -211,7 +212,7 @@ class Loop:
         except TooManyBadError as error:
             self.save()
             self.keeper.end(None, (), "stopped")
-            raise UsageError(f"{error} The state is saved; see dead.jsonl.") from None
+            raise UsageError(f"{error} The state is saved; see rejects.jsonl.") from None
         except DivergedError as error:
             self.keeper.end(None, (), "diverged")
             where = f"The last good checkpoint is in {self.checkpoints.folder}."
@@ -239,7 +240,7 @@ class Loop:
         if monotonic() - self._told < (SHOW if self.console.is_terminal else TELL):
             return
         self._told = monotonic()
-        figures = self.feed.figures()
+        figures = self.feed.stats()
         waiting = "" if figures.behind is None else f", {figures.behind} wait"
         loss = "" if slot.loss is None else f", loss {slot.loss:.3f}"
         text = f"slot {slot.number + 1}, {figures.seen} records, {figures.bad} bad{waiting}{loss}"
@@ -269,11 +270,11 @@ def make(
     shape: tuple[int, ...],
     mean: Tensor,
     deviation: Tensor,
-    intake: Intake,
+    validator: Validator,
 ) -> Trainer:
     """Build the trainer for inputs of a shape."""
     classes = len(options.classes)
-    return build_trainer(options, selector, tuple(shape), classes, mean, deviation, intake)
+    return build_trainer(options, selector, tuple(shape), classes, mean, deviation, validator)
 
 
 def take(items: Iterator[Samples], rows: int) -> list[Samples]:
@@ -360,15 +361,12 @@ def settings_of(options: Namespace) -> dict[str, object]:
 
 def nothing(feed: Feed, address: str) -> str:
     """Say why there was nothing to train on."""
-    reasons = "; ".join(f"{count} x {reason}" for reason, count in feed.reasons.items())
-    return (
-        f"{hide(address)} gave no record that can be trained on{f' ({reasons})' * bool(reasons)}."
-    )
+    return f"{hide(address)} gave no record that can be trained on. {feed.rejects.summary()}"
 
 
 def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out: Path) -> None:
     """Write the model and the suspects among the rows that are held, and say what came of it."""
-    console, figures, trainer = loop.console, loop.feed.figures(), keeper.trainer
+    console, figures, trainer = loop.console, loop.feed.stats(), keeper.trainer
     told = about(options, read_shape(out / SHAPE), options.classes, monitor.slots)
     save_model(trainer.best_model(), out / "model.safetensors", told)
     pool = trainer.buffer.pool()
@@ -385,6 +383,9 @@ def finish(options: Namespace, keeper: Keeper, monitor: Monitor, loop: Loop, out
         f"{figures.dropped} dropped"
         + ("; all is saved, and --resume goes on." if loop.saved else ".")
     )
+    rejects = loop.feed.rejects
+    if rejects.total:
+        console.print(f"{rejects.summary()} See {rejects.path}.")
     for text in (*monitor.warnings, *keeping.troubles(keeper, loop.sending)):
         console.print(f"Warning: {text}.")
     if not loop.saved:

@@ -36,7 +36,7 @@ from tamis.review import Suspect, find_suspects, write_suspects
 from tamis.runs import RunFiles
 from tamis.selectors import RHO, SELECTORS, Oracle, Plausible, Selector
 from tamis.selectors.protocol import preferred_warm_up
-from tamis.sources import Intake, OnBad, Table, open_table
+from tamis.sources import OnBad, Rejects, Table, Validator, open_table
 from tamis.training import DivergedError, Execution, Trainer
 from tamis.training.recorder import Keeper, table_metadata
 from tamis.training.window import WindowSetting
@@ -51,7 +51,7 @@ EXAMPLES = """examples:
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
 Written to the folder: log.jsonl, model.safetensors, suspects.csv, checkpoints, what tamis report,
-watch, compare and export read, and skipped.jsonl if any. While it goes on, tamis watch shows it,
+watch, compare and export read, and rejects.jsonl if any. While it goes on, tamis watch shows it,
 and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still save;
 --resume goes on exactly where the last checkpoint was, also after a crash."""
 LEAST_SLOTS = 2000
@@ -125,13 +125,13 @@ def run(options: Namespace) -> int:
     check_folder(options)
     keeping.check(options)
     selector = choose_selector(options.selector, options.set)
-    skipped = out / "skipped.jsonl"
-    intake = Intake(on_bad=options.on_bad, file=skipped)
+    rejects = Rejects(out / "rejects.jsonl")
+    validator = Validator(on_bad=options.on_bad, rejects=rejects)
     table = open_table(
-        options.file, options.label, intake, options.id, options.drop, options.rows_per_slot
+        options.file, options.label, validator, options.id, options.drop, options.rows_per_slot
     )
-    intake.classes = len(table.classes)
-    trainer = make_trainer(options, selector, table, intake)
+    validator.classes = len(table.classes)
+    trainer = make_trainer(options, selector, table, validator)
     test = read_test(options, table)
     out.mkdir(parents=True, exist_ok=True)
     slots = options.slots or max(len(table), LEAST_SLOTS)
@@ -148,11 +148,11 @@ def run(options: Namespace) -> int:
         for told_below in (CollapseWarning, DamagedCheckpointWarning):
             warnings.simplefilter("ignore", told_below)
         others = {"monitor": monitor, "keeper": keeper}
-        saver = Saver(checkpoints, trainer, others, skipped, options.save_every)
+        saver = Saver(checkpoints, trainer, others, options.save_every)
         resumed = bool(options.resume and saver.resume(options.allow_mismatch))
         if not resumed:
             checkpoints.clear()
-            skipped.unlink(missing_ok=True)
+            rejects.clear()
         keeper.begin(resumed)
         saver.save()  # should training diverge at once, this is the last good one
         try:
@@ -170,7 +170,9 @@ def run(options: Namespace) -> int:
         saved = saver.save()
         if not len(trainer.buffer):
             keeper.end(None, (), "stopped")
-            raise UsageError(f"{options.file} has no row that can be trained on. {tell(intake)}")
+            raise UsageError(
+                f"{options.file} has no row that can be trained on. {rejects.summary()}"
+            )
         suspects = None
         try:
             save_model(
@@ -189,8 +191,8 @@ def run(options: Namespace) -> int:
     told = (*monitor.warnings, *troubles(saver, monitor, trainer))
     for text in (*told, *keeping.troubles(keeper, sending)):
         console.print(f"Warning: {text}.")
-    if intake.skipped:
-        console.print(tell(intake) + f" See {skipped}.")
+    if rejects.total:
+        console.print(f"{rejects.summary()} See {rejects.path}.")
     if test:
         accuracy = trainer.accuracy(*test)
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
@@ -238,7 +240,7 @@ def play(trainer: Trainer, table: Table, slots: int, keeper: Keeper) -> Iterator
     A trainer that has seen the first slots goes on behind them. Rows go by their numbers where
     they have no names of their own.
     """
-    stream = table.named(table.rows_per_slot, table.intake, skip=trainer.slots)
+    stream = table.named(table.rows_per_slot, table.validator, skip=trainer.slots)
     for _ in range(trainer.slots, slots):
         samples, names = next(stream, (None, None))
         samples, names = keeper.mend(samples, names if table.id_column else None)
@@ -249,7 +251,9 @@ def play(trainer: Trainer, table: Table, slots: int, keeper: Keeper) -> Iterator
         yield slot
 
 
-def make_trainer(options: Namespace, selector: Selector, table: Table, intake: Intake) -> Trainer:
+def make_trainer(
+    options: Namespace, selector: Selector, table: Table, validator: Validator
+) -> Trainer:
     """Build a trainer for a table."""
     return build_trainer(
         options,
@@ -258,7 +262,7 @@ def make_trainer(options: Namespace, selector: Selector, table: Table, intake: I
         len(table.classes),
         table.mean,
         table.deviation,
-        intake,
+        validator,
     )
 
 
@@ -269,7 +273,7 @@ def build_trainer(
     classes: int,
     mean: Tensor,
     deviation: Tensor,
-    intake: Intake,
+    validator: Validator,
 ) -> Trainer:
     """Build model, optimiser, buffer and trainer as asked."""
     factory = choose("model", options.model, MODELS)
@@ -293,7 +297,7 @@ def build_trainer(
             window=settle_window(options.window or "auto", selector),
             ema=options.ema,
             pool_size=options.pool_size,
-            intake=intake,
+            validator=validator,
             tracker=Alarm(classes),
             execution=Execution(device),
             seed=options.seed,
@@ -370,7 +374,7 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     """Read the test table with the classes of the training table; nothing in it is filtered."""
     if not options.test:
         return None
-    strict = Intake(len(table.classes))
+    strict = Validator(len(table.classes))
     test = open_table(options.test, options.label, strict, options.id, options.drop)
     strange = sorted(set(test.classes) - set(table.classes))
     if strange or test.input_shape != table.input_shape:
@@ -380,7 +384,7 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
         )
     numbers = {name: number for number, name in enumerate(table.classes)}
     mine = torch.tensor([numbers[name] for name in test.classes])
-    rows = [strict.admit(samples) for samples, _ in test.named(intake=strict)]
+    rows = [strict.validate(samples) for samples, _ in test.named(validator=strict)]
     labels = torch.cat([samples.labels for samples in rows])
     return torch.cat([samples.inputs for samples in rows]), mine[labels]
 
@@ -473,12 +477,6 @@ def note(slot: Slot) -> str:
     parts = [] if slot.loss is None else [f"loss {slot.loss:.3f}"]
     parts += [f"skipped {slot.skipped}"] if slot.skipped else []
     return ", ".join(parts)
-
-
-def tell(intake: Intake) -> str:
-    """Say what was skipped and why."""
-    reasons = "; ".join(f"{count} x {reason}" for reason, count in intake.skipped.items())
-    return f"Skipped {intake.skipped.total()} rows: {reasons}." if reasons else ""
 
 
 def show(suspects: Sequence[Suspect], table: Table, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""One shard of the stream: its buffer, its intake, its chance, on whatever rank it is."""
+"""One shard of the stream: its buffer, its validator, its chance, on whatever rank it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tamis.data import NO_SAMPLES, Samples
 from tamis.model_view import ModelView
 from tamis.selectors import Selector
 from tamis.selectors.sampling import draw_rows
-from tamis.sources import Intake
+from tamis.sources import Validator
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
 NO_BELIEFS = torch.empty(0, 3, dtype=torch.long)
@@ -33,14 +33,14 @@ class Shard:
         number: int,
         shards: int,
         buffer: Buffer,
-        intake: Intake,
+        validator: Validator,
         device: torch.device,
         seed: int,
     ) -> None:
         self.number = number
         self.shards = shards
         self.buffer = buffer
-        self.intake = intake
+        self.validator = validator
         self.device = device
         self.slots = 0
         self.generator = torch.Generator().manual_seed(seed + APART * (number + 1))
@@ -59,8 +59,10 @@ class Shard:
 
     def take_in(self, item: Any) -> None:
         """Let the good rows in."""
-        samples = self.intake.admit(item)
-        if not isinstance(item, Samples):  # numbered by the intake, which knows of one shard only
+        samples = self.validator.validate(item)
+        if not isinstance(
+            item, Samples
+        ):  # numbered by the validator, which knows of one shard only
             samples = replace(samples, ids=samples.ids * self.shards + self.number)
         if len(samples):
             self.arrived = samples.to(self.device)
@@ -109,7 +111,7 @@ class Shard:
             "shard": self.number,
             "shards": self.shards,
             "buffer": describe(self.buffer),
-            "on_bad": self.intake.on_bad,
+            "on_bad": self.validator.on_bad,
         }
 
     def state_dict(self) -> State:
@@ -122,7 +124,7 @@ class Shard:
         return {
             "slots": self.slots,
             "buffer": give(self.buffer),
-            "intake": self.intake.state_dict(),
+            "validator": self.validator.state_dict(),
             "selector": give(self.selector),
             "generator": self.generator.get_state(),
             "chance": self.chance,
@@ -143,7 +145,7 @@ class Shard:
         self.check(state)
         self.slots = state["slots"]
         take("buffer", self.buffer, send_all(state["buffer"], self.device))
-        self.intake.load_state_dict(state["intake"])
+        self.validator.load_state_dict(state["validator"])
         take("selector", self.selector, state["selector"])
         self.generator.set_state(state["generator"])
         self.chance = state["chance"]

@@ -27,7 +27,7 @@ from tamis.losses import Criterion
 from tamis.model_view.view import last_linear
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.training import Augment, Execution, Trainer
 from tamis.training.trainer import Outcome
 from tamis.training.window import WindowSetting
@@ -53,7 +53,7 @@ class RankTrainer(Trainer):
     """Trains one model on a stream in shards, each held by one of the ranks.
 
     A rank holds the shards numbered in `own`: one each, or so many of `shards` as there are fewer
-    ranks. Nothing that is learned depends on which ranks those are. `buffer` and `intake` make
+    ranks. Nothing that is learned depends on which ranks those are. `buffer` and `validator` make
     those of a shard, given its number. k counts picks over all ranks, and `pool_size` the rows,
     over all ranks, that a selector is shown: what crosses between ranks depends on it, and not on
     how much they hold.
@@ -85,7 +85,7 @@ class RankTrainer(Trainer):
         every: int = 1,
         pool_size: int = 1024,
         augment: Augment | None = None,
-        intake: Callable[[int], Intake] | None = None,
+        validator: Callable[[int], Validator] | None = None,
         classes: int | None = None,
         precision: torch.dtype | None = None,
         **settings: Unpack[Settings],
@@ -105,7 +105,7 @@ class RankTrainer(Trainer):
                 number,
                 shards,
                 buffer(number),
-                Intake(classes) if intake is None else intake(number),
+                Validator(classes) if validator is None else validator(number),
                 ranks.device,
                 seed,
             )
@@ -114,7 +114,7 @@ class RankTrainer(Trainer):
         pool = SharedPool(ranks, shards, self._shards, pool_size)
         super().__init__(
             model, optimizer, selector, pool, k,
-            intake=Intake(classes), execution=Execution(ranks.device, precision), **settings,
+            validator=Validator(classes), execution=Execution(ranks.device, precision), **settings,
         )  # fmt: skip
         ranks.share([*self.model.parameters(), *self.model.buffers()])
         self.every = every
@@ -207,8 +207,8 @@ class RankTrainer(Trainer):
         chain = int.from_bytes(bytes.fromhex(self.chain)[:8], signed=True)
         watched = self.predict_first and self.tracker is not None
         held = self.buffer.meet(alive, chain, watched, self._predict)
-        self.intake.seen = self.buffer.seen
-        self.intake.skipped = Counter(rows=self.buffer.skipped)
+        self.validator.seen = self.buffer.seen
+        self.validator.rejects.counts = Counter(rows=self.buffer.skipped)
         if self.tracker and self.buffer.beliefs:
             sure, chosen = self.buffer.beliefs
             choice, labels = chosen.unbind(dim=1)

@@ -11,7 +11,7 @@ from torch import nn
 from tamis.buffers import Sliding
 from tamis.models import mlp, start
 from tamis.selectors import Plausible, Selector
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.training import Trainer
 
 Factory = Callable[[tuple[int, ...], int], nn.Module]
@@ -44,6 +44,6 @@ def build(
         k,
         window="average",
         predict_first=False,
-        intake=Intake(classes),
+        validator=Validator(classes),
         seed=seed,
     )

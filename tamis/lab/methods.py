@@ -59,7 +59,7 @@ from tamis.selectors import (
 )
 from tamis.selectors.o2u import cyclical
 from tamis.selectors.plausible.rule import Parts
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.streams import (
     Constant,
     DataSet,
@@ -260,7 +260,7 @@ class Scene:
             place.k,
             criterion=criterion,
             predict_first=False,
-            intake=Intake(self.classes),  # else a first pass over all rows counts the classes
+            validator=Validator(self.classes),  # else a first pass over all rows counts the classes
             seed=self.seed,
             **shared | settings,
         )
@@ -357,7 +357,7 @@ def rho_with_holdout(scene: Scene) -> Runner:
     school = Trainer(
         holdout, SGD(holdout.parameters(), scene.place.rate), Naive(), Growing(len(rows)),
         scene.place.k, ema=None,
-        predict_first=False, intake=Intake(scene.classes), seed=scene.seed,
+        predict_first=False, validator=Validator(scene.classes), seed=scene.seed,
     )  # fmt: skip
     school.step((inputs, labels))
     for _ in range(scene.slots // 4):
@@ -426,7 +426,7 @@ def paired(
         return kind(
             models, (optimizers[0], optimizers[1]), scene.buffer(), scene.place.k,
             predict_first=False,
-            intake=Intake(scene.classes), seed=scene.seed, **rate, **settings,
+            validator=Validator(scene.classes), seed=scene.seed, **rate, **settings,
         )  # fmt: skip
 
     return build

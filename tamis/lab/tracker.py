@@ -23,7 +23,7 @@ from tamis.lab.methods import NOISES
 from tamis.models import MODELS, start
 from tamis.noise import Alarm, Change, Estimate, Tracker
 from tamis.selectors import OGRS, Naive, Plausible, Selector
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.streams import Constant, Replay, Steps, cifar10, digits, fashion_mnist, mnist
 from tamis.training import Execution, Trainer
 
@@ -165,7 +165,7 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), RATES.get(cell.model, RATE)),
         SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=0 if averaged else unmeasured,
-        window="average" if averaged else 1, tracker=both, intake=Intake(classes),
+        window="average" if averaged else 1, tracker=both, validator=Validator(classes),
         execution=Execution(device), seed=cell.seed,
     )  # fmt: skip
     readings, alarms = [], []

@@ -166,7 +166,7 @@ class Corrections:
         before = held.labels[rows].clone()
         ids = held.ids[rows]
         if trainer.tracker:
-            ages = (trainer.intake.seen - 1 - ids).clamp(0, max(0, trainer.intake.seen - 1))
+            ages = (trainer.validator.seen - 1 - ids).clamp(0, max(0, trainer.validator.seen - 1))
             follow(trainer.tracker, trainer.averaged, held.inputs[rows], before, after, ages)
         relabel(trainer.buffer, rows, after)
         remind(trainer.selector, ids, after, ids[:0])

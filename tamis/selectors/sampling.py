@@ -61,7 +61,7 @@ def all_rows(pool: Samples) -> Tensor:
 def is_trainable(pool: Samples, rows: Tensor) -> Tensor:
     """Return a mask of the rows with finite inputs and a valid label.
 
-    The trainer's intake admits no others; this is for a selector used alone. It is meant for
+    The trainer's validator admits no others; this is for a selector used alone. It is meant for
     picks, so that it costs next to nothing.
     """
     inputs, labels = pool.inputs[rows], pool.labels[rows]

@@ -111,11 +111,11 @@ class ReadAhead:
         kept = [row for row in range(len(batch)) if not pressed or (first + row) % self.nth == 0]
         self.dropped += len(batch) - len(kept)
         if pressed:
-            part = self._part or replace(batch, records=[], places=[])
+            part = self._part or replace(batch, records=[], positions=[])
             batch = replace(
                 batch,
                 records=part.records + [batch.records[row] for row in kept],
-                places=part.places + [batch.places[row] for row in kept],
+                positions=part.positions + [batch.positions[row] for row in kept],
             )
             self._part = batch
             if len(batch) < getattr(self.source, "rows", 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import time
@@ -16,12 +16,10 @@ from torch import Tensor
 from tamis.data import NO_SAMPLES, Samples
 from tamis.errors import TamisError
 from tamis.sources.ahead import ReadAhead
-from tamis.sources.dead_letters import DeadLetters
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
+from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow
-
-NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
-
+from tamis.sources.validation import Kind, check_id, check_input, check_label
 
 Read = tuple[Samples, list[str] | None, dict[str, Any]]
 """Samples, the ids of their rows as text if they have any, and the offset after them."""
@@ -32,12 +30,12 @@ class TooManyBadError(TamisError):
 
 
 @dataclass(frozen=True)
-class Figures:
-    """How a feed stands: records since the first run, and how late the trainer is.
+class SourceStats:
+    """Counts of a feed since the first run, and how far the trainer lags behind.
 
     `queued` and `dropped` are those of a `ReadAhead`. `behind` counts records that wait, in the
-    queue and at the source; None where nobody knows. `late` is how many seconds old the newest
-    record of the last samples was when it was taken.
+    queue and at the source; None where it is not known. `late` is the age in seconds of the newest
+    record of the last samples when they were taken.
     """
 
     seen: int
@@ -50,13 +48,13 @@ class Figures:
 
 
 class Feed:
-    """Turns the records of a source into `Samples`, and sorts out those that cannot be used.
+    """Turns the records of a source into `Samples`; those that cannot be used go to `rejects`.
 
-    `to_row` is `Columns`, `Images` or a function of one's own. Bad records are counted by reason in
-    `reasons` and put into `dead_letters`. Where their share of the last `judged` records is above
-    `most_bad`, or of all records at the stream's end, the feed raises `TooManyBadError` between two
-    samples: state and offset can still be saved. Samples have as many rows as the source reads
-    at once, less the bad ones; without ids of their own they are numbered as they come.
+    `to_row` is `Columns`, `Images` or a function of the user's. Where the share of rejected records
+    among the last `judged` is above `most_bad`, or among all at the stream's end, the feed raises
+    `TooManyBadError` between two samples: state and offset can still be saved. Samples have as many
+    rows as the source reads at once, less the rejected ones; without ids of their own they are
+    numbered as they come.
 
     `offset` is JSON and belongs to the last samples that were yielded. Iterating again goes on.
     """
@@ -67,16 +65,14 @@ class Feed:
         to_row: ToRow,
         *,
         offset: Any = None,
-        dead_letters: DeadLetters | None = None,
+        rejects: Rejects | None = None,
         most_bad: float = 0.5,
         judged: int = 1_000,
     ) -> None:
         self.source = source
         self.to_row = to_row
-        self.dead_letters = dead_letters
+        self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
-        self.reasons: Counter[str] = Counter()
-        self._kind: tuple[tuple[int, ...], str] | None = None
         self._peeked: deque[Read] = deque()
         self._reader: Iterator[Read] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
@@ -108,9 +104,10 @@ class Feed:
     def seek(self, offset: dict[str, Any]) -> None:
         """Continue from an offset that an earlier feed had."""
         self._position = offset.get("source")
-        self._seen, self._bad = int(offset.get("seen", 0)), int(offset.get("bad", 0))
-        kind = offset.get("kind")
-        self._kind = (tuple(kind[0]), kind[1]) if kind else None
+        self._seen = int(offset.get("seen", 0))
+        self._kind = Kind.from_json(offset.get("kind"))
+        if "rejects" in offset:
+            self.rejects.load_state_dict(offset["rejects"])
         self._offset = self._reached()
         self._peeked.clear()
         self._reader = None
@@ -131,7 +128,7 @@ class Feed:
     def _read(self) -> Iterator[Read]:
         """Read on from the position, and yield what is usable with the offset after it."""
         for batch in self.source.read(self._position):
-            samples, names = self._sift(batch)
+            samples, names = self._samples(batch)
             self._position = batch.offset
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
             if len(samples):
@@ -147,8 +144,8 @@ class Feed:
         return {
             "source": self._position,
             "seen": self._seen,
-            "bad": self._bad,
-            "kind": [list(self._kind[0]), self._kind[1]] if self._kind else None,
+            "rejects": self.rejects.state_dict(),
+            "kind": self._kind and self._kind.to_json(),
         }
 
     def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
@@ -157,13 +154,13 @@ class Feed:
         if position is not None:
             self.source.acknowledge(position)
 
-    def figures(self) -> Figures:
-        """Say how the feed stands."""
+    def stats(self) -> SourceStats:
+        """Return the present counts."""
         ahead = self.source if isinstance(self.source, ReadAhead) else None
-        return Figures(
+        return SourceStats(
             seen=self._seen,
-            good=self._seen - self._bad,
-            bad=self._bad,
+            good=self._seen - self.rejects.total,
+            bad=self.rejects.total,
             queued=ahead.held if ahead else 0,
             dropped=ahead.dropped if ahead else 0,
             behind=self.source.behind(),
@@ -171,11 +168,9 @@ class Feed:
         )
 
     def close(self) -> None:
-        """Close the source and the dead letters."""
+        """Close the source."""
         self._closed = True
         self.source.close()
-        if self.dead_letters:
-            self.dead_letters.close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,51 +183,39 @@ class Feed:
     ) -> None:
         self.close()
 
-    def _sift(self, batch: Batch) -> tuple[Samples, list[str] | None]:
-        """Make samples of the good records; the others are counted and put aside."""
+    def _samples(self, batch: Batch) -> tuple[Samples, list[str] | None]:
+        """Return the good records of a batch, with their names; the others are rejected."""
         rows: list[Row] = []
-        for record, place in zip(batch.records, batch.places, strict=True):
+        for record, position in zip(batch.records, batch.positions, strict=True):
             number, self._seen = self._seen, self._seen + 1
-            fault: str | None = None
+            fault: BadRecordError | None = None
             try:
                 row = self._row(record)
             except BadRecordError as error:
-                fault, self._last = error.reason, str(error)
-            except Exception as error:  # a record must not stop a stream, nor must a user's slip
-                fault, self._last = type(error).__name__, f"{type(error).__name__}: {error}"
+                fault = error
+            except Exception as error:  # neither a record nor a user's mistake may stop a stream
+                fault = BadRecordError(type(error).__name__, str(error))
             else:
                 rows.append(row._replace(id=number) if row.id is None else row)
             self._note(fault is not None)
             if fault is not None:
-                self._bad += 1
-                self.reasons[fault] += 1
-                if self.dead_letters:
-                    raw = record.raw if isinstance(record, Unreadable) else record
-                    self.dead_letters.write(place, self._last, raw)
+                self._last = str(fault)
+                raw = record.raw if isinstance(record, Unreadable) else record
+                self.rejects.add(position, fault.reason, fault.detail, abbreviate(raw))
         names = [row.name or str(row.id) for row in rows]
         return stack(rows), names if any(row.name for row in rows) else None
 
     def _row(self, record: Any) -> Row:
-        """Make a row of one record, and see that it fits the rows before."""
+        """Return the row of one record, if it fits the rows before."""
         if isinstance(record, Unreadable):
             raise BadRecordError(record.reason, record.detail)
         made = Row(*self.to_row(record))
         given = made.input
         array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-        if array.ndim < 1 or not array.size or array.dtype not in NUMBERS:
-            raise BadRecordError("inputs are no numbers", f"{array.dtype} of shape {array.shape}")
-        if not np.isfinite(array).all():
-            raise BadRecordError("inputs not finite")
-        kind = (array.shape, array.dtype.name)
-        if kind != (self._kind or kind):
-            raise BadRecordError("inputs of another shape", f"{kind}, not {self._kind}")
-        label, number = int(made.label), made.id if made.id is None else int(made.id)
-        if not 0 <= label < 2**31 or label != made.label:
-            raise BadRecordError("label is no class", str(made.label)[:100])
-        if number is not None and not 0 <= number < 2**63:
-            raise BadRecordError("id is no whole number of 63 bits", str(number)[:100])
+        kind = check_input(array, self._kind)
+        row = Row(array, check_label(made.label), check_id(made.id), made.name)
         self._kind = kind
-        return Row(array, label, number, made.name)
+        return row
 
     def _note(self, bad: bool) -> None:
         if len(self._recent) == self._recent.maxlen:
@@ -249,7 +232,7 @@ class Feed:
 
 
 def stack(rows: list[Row]) -> Samples:
-    """Put rows together."""
+    """Return rows as samples."""
     if not rows:
         return NO_SAMPLES
     ids = torch.tensor([row.id for row in rows])

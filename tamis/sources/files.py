@@ -155,8 +155,8 @@ class Files:
                         self._bytes_per_row = (end - part[0].start) / len(part)
                     self._offset = offset = {**offset, file.name: [end, content.mark(end)]}
                     unit = "byte" if file.name.endswith(TEXT) else "row"
-                    places = [{"file": file.name, unit: entry.start} for entry in part]
-                    yield Batch([entry.record for entry in part], places, offset, time())
+                    positions = [{"file": file.name, unit: entry.start} for entry in part]
+                    yield Batch([entry.record for entry in part], positions, offset, time())
                     if unit == "byte" and end >= file.size:
                         return  # what was written since waits for its turn
         except IncompleteFileError:

@@ -45,9 +45,9 @@ class Items:
         for part in in_parts(self._after(offset), self.rows):
             if self._stopped.is_set():
                 return
-            places = list(range(count, count + len(part)))
+            positions = list(range(count, count + len(part)))
             count += len(part)
-            yield Batch(part, places, {"count": count, **self._state()}, time())
+            yield Batch(part, positions, {"count": count, **self._state()}, time())
 
     def acknowledge(self, offset: Any) -> None:
         """Do nothing: nobody waits for it."""

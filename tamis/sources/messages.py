@@ -38,10 +38,10 @@ class Pace:
 
 
 class Message(NamedTuple):
-    """A record, its place, the offset after it, and when it was made."""
+    """A record, its position, the offset after it, and when it was made."""
 
     record: Any
-    place: Any
+    position: Any
     offset: Any
     time: float | None
 
@@ -117,7 +117,7 @@ def batch_of(messages: list[Message]) -> Batch:
     """Put messages together."""
     return Batch(
         [message.record for message in messages],
-        [message.place for message in messages],
+        [message.position for message in messages],
         messages[-1].offset,
         messages[-1].time,
     )

@@ -40,14 +40,14 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Batch:
-    """Records in order, the place of each for those who look for it, and the offset after the last.
+    """Records in order, the position of each, and the offset after the last.
 
     `offset` is JSON and means something to its source alone. `time` is when the newest record was
     made, in seconds since 1970, where the source knows it.
     """
 
     records: list[Any]
-    places: list[Any]
+    positions: list[Any]
     offset: Any
     time: float | None = None
 

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from tamis.sources.protocol import BadRecordError
+from tamis.sources.validation import NOT_NUMBERS, class_of
 
 
 class Row(NamedTuple):
@@ -56,7 +57,7 @@ class Columns:
                 else:
                     numbers = np.asarray(values, np.float32)
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadRecordError("inputs are no numbers", str(error)) from None
+            raise BadRecordError(NOT_NUMBERS, str(error)) from None
         label = label_of(record, self.label, self._numbers)
         return Row(numbers, label, *id_of(record, self.id))
 
@@ -88,12 +89,7 @@ def label_of(record: Any, name: str, numbers: Mapping[str, int]) -> int:
         label = int(label)  # as columns of whole numbers come, where one of them is missing
     if isinstance(label, bytes):
         label = label.decode(errors="replace")
-    text = "" if label is None or label != label else str(label).strip()
-    if not text:
-        raise BadRecordError("label missing")
-    if text not in numbers:
-        raise BadRecordError("label is no class", text[:100])
-    return numbers[text]
+    return class_of(label, numbers)
 
 
 def id_of(record: Any, name: str | None) -> tuple[int | None, str | None]:

@@ -21,7 +21,13 @@ import torch
 from torch import Tensor
 
 from tamis.data import Samples
-from tamis.sources.intake import BadInputError, Intake
+from tamis.sources.validation import (
+    BAD_FIELDS,
+    NO_LABEL,
+    BadInputError,
+    Validator,
+    label_text,
+)
 
 T = TypeVar("T")
 LOOK_ROWS = 4096
@@ -57,7 +63,7 @@ class Table:
     id_column: str | None
     drop: tuple[str, ...]
     rows_per_slot: int
-    intake: Intake
+    validator: Validator
     classes: tuple[str, ...]
     rows: int
     input_shape: tuple[int, ...]
@@ -68,25 +74,25 @@ class Table:
         return -(-self.rows // self.rows_per_slot)
 
     def __iter__(self) -> Iterator[Samples]:
-        for samples, _ in self.named(self.rows_per_slot, self.intake):
+        for samples, _ in self.named(self.rows_per_slot, self.validator):
             yield samples
 
     def named(
-        self, size: int = LOOK_ROWS, intake: Intake | None = None, skip: int = 0
+        self, size: int = LOOK_ROWS, validator: Validator | None = None, skip: int = 0
     ) -> Iterator[tuple[Samples, list[str]]]:
-        """Yield samples and the names of their rows; rows that cannot be read go to the intake.
+        """Yield samples and the names of their rows; rows that cannot be read go to the validator.
 
         The first `skip` chunks are passed over, as if they had been seen before.
         """
         numbers = {name: number for number, name in enumerate(self.classes)}
         chunks = reader_of(self.path)(self.path, self.label, self.id_column, self.drop, size)
         for chunk in islice(chunks, skip, None):
-            if intake:
-                intake.refuse(chunk.broken, "fields do not fit the header")
+            if validator:
+                validator.reject(chunk.broken, BAD_FIELDS)
                 empty = [
                     row for row, name in zip(chunk.rows, chunk.labels, strict=True) if not name
                 ]
-                intake.refuse(empty, "label missing")
+                validator.reject(empty, NO_LABEL)
             kept = [at for at, name in enumerate(chunk.labels) if name]
             labels = torch.tensor([numbers[chunk.labels[at]] for at in kept], dtype=torch.long)
             ids = torch.tensor([chunk.rows[at] for at in kept], dtype=torch.long)
@@ -98,7 +104,7 @@ class Table:
 def open_table(
     path: Path,
     label: str,
-    intake: Intake,
+    validator: Validator,
     id_column: str | None = None,
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
@@ -129,7 +135,7 @@ def open_table(
     mean = total / number
     deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))
     return Table(
-        path, label, id_column, tuple(drop), rows_per_slot, intake, in_order(names), rows,
+        path, label, id_column, tuple(drop), rows_per_slot, validator, in_order(names), rows,
         shape, torch.tensor(mean).float(), torch.tensor(deviation).float(),
     )  # fmt: skip
 
@@ -170,7 +176,7 @@ def read_csv(
             return Chunk(
                 columns,
                 narrow(numbers),
-                [to_label(line[at_label]) for _, line in chunk],
+                [label_text(line[at_label]) for _, line in chunk],
                 [str(row) if at_id is None else line[at_id] for row, line in chunk],
                 [row for row, _ in chunk],
                 broken,
@@ -207,7 +213,7 @@ def read_parquet(
             cells = [batch.column(name).to_pylist() for name in columns]
             numbers = np.array([[to_number(cell) for cell in column] for column in cells])
             numbers = narrow(numbers.reshape(len(columns), batch.num_rows).T)
-            labels = [to_label(cell) for cell in batch.column(label).to_pylist()]
+            labels = [label_text(cell) for cell in batch.column(label).to_pylist()]
             rows = list(range(row, row + batch.num_rows))
             names = batch.column(id_column).to_pylist() if id_column else rows
             yield Chunk(columns, numbers, labels, [str(name) for name in names], rows, [])
@@ -242,7 +248,7 @@ def read_npz(
         yield Chunk(
             columns,
             numbers.reshape(len(numbers), -1) if numbers.ndim == 1 else numbers,
-            [to_label(value) for value in labels[part].tolist()],
+            [label_text(value) for value in labels[part].tolist()],
             [str(name) for name in names[part].tolist()],
             list(range(start, start + len(numbers))),
             [],
@@ -284,13 +290,8 @@ def narrow(numbers: np.ndarray) -> np.ndarray:
         return numbers.astype(np.float32)
 
 
-def to_label(cell: object) -> str:
-    """Write a label as text; a missing one, None or NaN, is empty."""
-    return "" if cell is None or cell != cell else str(cell).strip()
-
-
 def to_number(cell: object) -> float:
-    """Read a number; what is none becomes NaN, which the intake refuses row by row."""
+    """Read a number; what is none becomes NaN, which the validator rejects row by row."""
     try:
         return float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError):

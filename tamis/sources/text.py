@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from tamis.sources.protocol import Decode, SourceError, Unreadable, decoded
+from tamis.sources.validation import BAD_FIELDS
 
 LONGEST = 16 * 2**20
 """Bytes of a line that are read at all: a file without a newline shall not fill the memory."""
@@ -72,7 +73,7 @@ class CSV:
                 record = (
                     dict(zip(names, cells, strict=True))
                     if len(cells) == len(names)
-                    else Unreadable(cells, "fields do not fit the header")
+                    else Unreadable(cells, BAD_FIELDS)
                 )
             yield Entry(record, start, end)
 

@@ -28,7 +28,7 @@ from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
 from tamis.selectors.protocol import Planner
 from tamis.selectors.sampling import draw_rows
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.training.augment import Augment
 from tamis.training.execution import CPU, Execution
 from tamis.training.step import Step
@@ -95,7 +95,7 @@ class Trainer:
         predict_first: bool = True,
         augment: Augment | None = None,
         criterion: Criterion = cross_entropy,
-        intake: Intake | None = None,
+        validator: Validator | None = None,
         tracker: Tracker | None = None,
         execution: Execution = CPU,
         patience: int = 10,
@@ -120,7 +120,7 @@ class Trainer:
         self.predict_first = predict_first
         self.patience = patience
         self.augment = augment
-        self.intake = intake or Intake()
+        self.validator = validator or Validator()
         self.tracker = tracker
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
@@ -188,7 +188,7 @@ class Trainer:
             "optimizer": f"{rule} {describe(self.optimizer.defaults)}",
             "window": self.window.length if self.window else "average",
             "ema": self.average and self.average.decay,
-            "on_bad": self.intake.on_bad,
+            "on_bad": self.validator.on_bad,
             "precision": describe(self.execution.precision),
             "graphed": self.execution.graphed,
             "refresh": self.execution.refresh,
@@ -265,7 +265,7 @@ class Trainer:
             "selector": self.selector,
             "criterion": self._take_step.criterion,
             "augment": self.augment,
-            "intake": self.intake,
+            "validator": self.validator,
             "tracker": self.tracker,
         }
 
@@ -278,13 +278,13 @@ class Trainer:
 
     def _take_in(self, item: Any) -> Tensor | None:
         """Let the good rows in, having predicted their labels first."""
-        samples = self.intake.admit(item).to(self.device)
+        samples = self.validator.validate(item).to(self.device)
         predicted = None
-        if len(samples) and (self.predict_first or self.intake.classes is None):
+        if len(samples) and (self.predict_first or self.validator.classes is None):
             logits = self.averaged.logits(samples.inputs)
-            if self.intake.classes is None:  # only now is it known how many the model tells apart
-                self.intake.classes = logits.shape[1]
-                self._hold(self.intake.sift(samples))
+            if self.validator.classes is None:  # only now is their number known
+                self.validator.classes = logits.shape[1]
+                self._hold(self.validator.check_rows(samples))
                 return None
             predicted = logits.argmax(dim=1)
             if self.tracker:
@@ -358,7 +358,7 @@ class Trainer:
         targets = held.labels[picks.rows] if picks.targets is None else picks.targets
         if self.augment:
             inputs, targets = self.augment(
-                inputs, targets, self.intake.classes or 0, self.generator
+                inputs, targets, self.validator.classes or 0, self.generator
             )
         return self._report(held, picks, self._descend(inputs, targets, picks.weights))
 
@@ -384,7 +384,7 @@ class Trainer:
         unknown = self._nothing.loss
         return Outcome(
             ids,
-            count_classes(labels, self.intake.classes or 0, picks.weights),
+            count_classes(labels, self.validator.classes or 0, picks.weights),
             loss,
             unknown if purity is None else purity,
             search.stayed if search else unknown,
@@ -432,14 +432,14 @@ class Trainer:
         started: float,
     ) -> Slot:
         if self.slots >= self._count_next or len(held) > 2 * self._counted:
-            self._shares, self._counted = shares_of(held, self.intake.classes or 0), len(held)
+            self._shares, self._counted = shares_of(held, self.validator.classes or 0), len(held)
             self._count_next = self.slots + max(1, len(held) // COUNTED)
         return Slot(
             number=self.slots - 1,
             warm_up=self.slots <= self.warm_up,
-            seen=self.intake.seen,
+            seen=self.validator.seen,
             held=len(held),
-            skipped=self.intake.skipped.total(),
+            skipped=self.validator.rejects.total,
             picked=outcome.picked,
             class_picks=outcome.class_picks,
             class_held=self._shares.class_held,

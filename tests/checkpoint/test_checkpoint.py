@@ -20,7 +20,6 @@ from torch import nn
 from tamis import (
     Alarm,
     Execution,
-    Intake,
     Monitor,
     Naive,
     Plausible,
@@ -29,6 +28,7 @@ from tamis import (
     Slot,
     Tracker,
     Trainer,
+    Validator,
 )
 from tamis.buffers import BUFFERS, PuriDivER
 from tamis.checkpoint import (
@@ -249,7 +249,7 @@ def test_odd_streams_go_on(blobs: Samples, tmp_path: Path) -> None:
     pairs = [(part.inputs, part.labels) for part in stream_of(blobs)]
     stream = [None, bad, *pairs[:20], None, bad, *pairs[20:40], bad]
     goes_on_as_if_unbroken(
-        lambda: make_trainer(intake=Intake(on_bad="skip")), stream, tmp_path / "skip"
+        lambda: make_trainer(validator=Validator(on_bad="skip")), stream, tmp_path / "skip"
     )
     goes_on_as_if_unbroken(make_trainer, [None] * 6, tmp_path / "empty")
 

@@ -55,7 +55,7 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     arguments = ["train", str(table), "--label", "digit", "--id", "name", "--out", str(out)]
     assert main([*arguments, "--rows-per-slot", "50", "--slots", "600"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Skipped 3 rows" in printed
+    assert "3 rows rejected" in printed
     pattern = r"clean ratio: (0\.\d+) of the rows held; (0\.\d+) \(([01]\.\d+) to ([01]\.\d+)\)"
     ratio = re.search(pattern, printed)
     assert ratio
@@ -64,7 +64,7 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     assert low <= newest <= high
     assert low <= 0.7 <= high
     reasons = [
-        json.loads(line)["reason"] for line in (out / "skipped.jsonl").read_text().splitlines()
+        json.loads(line)["reason"] for line in (out / "rejects.jsonl").read_text().splitlines()
     ]
     assert sorted(reasons) == ["fields do not fit the header", "inputs not finite", "label missing"]
     assert len((out / "log.jsonl").read_text().splitlines()) == 600

@@ -60,7 +60,7 @@ def read_log(out: Path) -> list[dict[str, object]]:
 
 
 SAME = (
-    "model.safetensors", "suspects.csv", "skipped.jsonl",
+    "model.safetensors", "suspects.csv", "rejects.jsonl",
     "tracked.jsonl", "suspects.jsonl", "neighbours.jsonl",
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ def test_a_stream_that_was_stopped_goes_on_as_if_it_was_not(
     assert stream(rows, *COLUMNS, "--out", twice, "--resume") == 0
     for name in ("model.safetensors", "suspects.csv"):
         assert (once / name).read_bytes() == (twice / name).read_bytes()
-    assert len((once / "dead.jsonl").read_text().splitlines()) == 7
+    assert len((once / "rejects.jsonl").read_text().splitlines()) == 7
     assert capsys.readouterr().out.count("900 records, 7 bad") == 2
 
 

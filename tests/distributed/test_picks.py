@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 import torch
 
-from tamis import Intake, ModelView, Sliding, Tracker, Trainer
+from tamis import ModelView, Sliding, Tracker, Trainer, Validator
 from tamis.distributed import Ranks, RankTrainer
 from tamis.models import start
 from tamis.selectors import OGRS
@@ -75,7 +75,7 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
         Sliding(60),
         12,
         window=1 if ours.window else "average",
-        intake=Intake(3),
+        validator=Validator(3),
         tracker=Tracker(3, 200.0),
     )
     before = None

@@ -34,7 +34,7 @@ def test_the_classifier_picks_as_a_trainer_does(fresh, rows, slots, same_weights
     model = start(mlp, (2,), 3, seed).double()
     rule = torch.optim.Adam(model.parameters(), 0.001)
     trainer = Trainer(model, rule, fresh(), Sliding(256), 16, window="average", seed=seed)
-    trainer.intake.classes = 3
+    trainer.validator.classes = 3
     trainer.step((rows.inputs.double(), rows.labels))
     for _ in range(47):
         trainer.step()

@@ -61,7 +61,7 @@ def wrong_rows(blobs: Samples) -> list[int]:
 def test_labels_held_are_corrected_and_all_counts_follow(path, blobs, blob_model) -> None:
     corrections = Corrections(path, CLASSES)
     trainer = make_trainer(blob_model, tracker=Tracker(3, half_life=1e6), rate=1e-9)
-    trainer.intake.classes = 3
+    trainer.validator.classes = 3
     trainer.step(blobs)
     before = trainer.tracker.estimate().value
     assert before == pytest.approx(0.7, abs=0.05)
@@ -83,7 +83,7 @@ def test_labels_held_are_corrected_and_all_counts_follow(path, blobs, blob_model
 
 def test_rows_dropped_are_never_picked_again(path, blobs, blob_model) -> None:
     trainer = make_trainer(blob_model)
-    trainer.intake.classes = 3
+    trainer.validator.classes = 3
     corrections = Corrections(path, CLASSES)
     trainer.step(blobs)
     gone = set(wrong_rows(blobs))
@@ -185,7 +185,7 @@ def test_a_resumed_run_knows_names_and_decisions(path, tmp_path, blobs, blob_mod
 
 def test_plausible_lets_rows_vote_with_their_new_labels(path, blobs, blob_model) -> None:
     trainer = make_trainer(blob_model, selector=Plausible(voters=500))
-    trainer.intake.classes = 3
+    trainer.validator.classes = 3
     trainer.step(blobs)
     for _ in range(60):
         trainer.step()
@@ -276,7 +276,7 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
     trainer = make_trainer(model, rate=0.05)
-    trainer.intake.classes = 3
+    trainer.validator.classes = 3
     corrections = Corrections(path, CLASSES)
     lookout = LiveSuspects(
         tmp_path,

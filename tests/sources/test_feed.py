@@ -18,10 +18,10 @@ from tamis.sources import (
     BadRecordError,
     Batch,
     Columns,
-    DeadLetters,
     Feed,
     Files,
     ReadAhead,
+    Rejects,
     TooManyBadError,
     Unreadable,
 )
@@ -130,8 +130,8 @@ def test_a_new_feed_goes_on_with_rows_and_ids(stop: int) -> None:
     samples = together(rest)
     for name, column in samples.columns().items():
         assert torch.equal(column, getattr(whole, name)[-len(samples) :])
-    assert rest.figures().seen == 52
-    assert rest.figures().bad == 2
+    assert rest.stats().seen == 52
+    assert rest.stats().bad == 2
 
 
 def test_iterating_again_goes_on() -> None:
@@ -146,7 +146,7 @@ def test_the_shape_is_remembered_across_runs() -> None:
     odd = [{"a": [1, 2, 3], "b": 1, "kind": "ant"}] + make(9)
     second = Feed(Given([*make(10), *odd]), COLUMNS, offset=first.offset)
     assert len(together(second)) == 9
-    assert second.reasons == {"inputs of another shape": 1}
+    assert second.rejects.counts == {"inputs of another shape or type": 1}
 
 
 def test_nothing_is_acknowledged_before_anything_was_read() -> None:
@@ -160,29 +160,29 @@ def test_nothing_is_acknowledged_before_anything_was_read() -> None:
 
 BAD: list[tuple[Any, str]] = [
     ({"a": 1, "kind": "ant"}, "column missing"),
-    ({"a": "x", "b": 1, "kind": "ant"}, "inputs are no numbers"),
+    ({"a": "x", "b": 1, "kind": "ant"}, "inputs are not numbers"),
     ({"a": None, "b": 1, "kind": "ant"}, "inputs not finite"),
     ({"a": 1e300, "b": 1, "kind": "ant"}, "inputs not finite"),
     ({"a": "inf", "b": 1, "kind": "ant"}, "inputs not finite"),
-    ({"a": [1, 2], "b": 1, "kind": "ant"}, "inputs of another shape"),
-    ({"a": 1, "b": 1, "kind": "cow"}, "label is no class"),
+    ({"a": [1, 2], "b": 1, "kind": "ant"}, "inputs of another shape or type"),
+    ({"a": 1, "b": 1, "kind": "cow"}, "label is not a class"),
     (Unreadable(b"{", "not decoded", "why"), "not decoded"),
 ]
 
 
 def test_bad_records_are_counted_by_reason_and_kept(tmp_path: Path) -> None:
-    letters = DeadLetters(tmp_path / "dead.jsonl")
+    path = tmp_path / "rejects.jsonl"
     records = make(10) + [record for record, _ in BAD] + make(10)
-    feed = Feed(Given(records), COLUMNS, dead_letters=letters)
+    feed = Feed(Given(records), COLUMNS, rejects=Rejects(path))
     samples = together(feed)
     feed.close()
     assert len(samples) == 20
     assert samples.ids.tolist() == [*range(10), *range(10 + len(BAD), 20 + len(BAD))]
-    lines = [json.loads(line) for line in letters.path.read_text().splitlines()]
-    assert [line["offset"] for line in lines] == list(range(10, 10 + len(BAD)))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["position"] for line in lines] == list(range(10, 10 + len(BAD)))
     for line, (_, reason) in zip(lines, BAD, strict=True):
-        assert line["reason"].startswith(reason)
-    assert feed.reasons.total() == len(BAD)
+        assert line["reason"] == reason
+    assert feed.rejects.counts.total() == len(BAD)
     assert lines[-1]["record"] == "b'{'"
 
 
@@ -212,7 +212,7 @@ def test_bad_records_are_counted_by_reason_and_kept(tmp_path: Path) -> None:
 def test_what_a_function_makes_is_checked(made: Any) -> None:
     feed = Feed(Given(range(10)), lambda n: made if n == 5 else ([float(n)], 0))
     assert len(together(feed)) == 9
-    assert feed.figures().bad == 1
+    assert feed.stats().bad == 1
 
 
 def test_a_function_that_fails_is_said_with_its_own_words() -> None:
@@ -230,7 +230,7 @@ def test_too_many_bad_stop_between_samples_with_an_offset_to_save() -> None:
     with pytest.raises(TooManyBadError, match="of the last 60 records were bad"):  # noqa: PT012
         for samples in feed:
             taken += len(samples)
-    figures = feed.figures()
+    figures = feed.stats()
     assert (figures.good, figures.seen) == (taken, feed.offset["source"])
     assert 100 < figures.seen < 160
 
@@ -248,9 +248,9 @@ def test_a_stream_that_is_cut_off_is_not_judged() -> None:
 def test_figures(tmp_path: Path) -> None:
     source = ReadAhead(Given(make(30), age=2.0), most=10)
     feed = Feed(source, COLUMNS)
-    assert feed.figures().late is None
+    assert feed.stats().late is None
     next(iter(feed))
-    figures = feed.figures()
+    figures = feed.stats()
     assert (figures.seen, figures.good, figures.bad, figures.dropped) == (10, 10, 0, 0)
     assert figures.behind == figures.queued + 3
     assert 2 <= (figures.late or 0) < 3
@@ -263,7 +263,7 @@ def test_a_bad_record_may_be_said_by_the_function() -> None:
 
     feed = Feed(Given(range(10)), judge, most_bad=1.0)
     assert list(feed) == []
-    assert feed.reasons == {"too old": 10}
+    assert feed.rejects.counts == {"too old": 10}
 
 
 # Fuzz; benchmarks/faults_sources.py does ten times as many
@@ -272,12 +272,12 @@ def test_a_bad_record_may_be_said_by_the_function() -> None:
 def test_fuzzed_records_are_good_or_bad_and_never_more(tmp_path: Path) -> None:
     count = 10_000
     feed = fuzz(tmp_path, count)
-    figures = feed.figures()
+    figures = feed.stats()
     assert figures.seen == count
-    assert figures.good + feed.reasons.total() == count
+    assert figures.good + feed.rejects.counts.total() == count
     assert figures.good > count // 5
-    assert len(feed.reasons) > 5
-    assert sum(file.stat().st_size for file in tmp_path.glob("dead*")) < 4_000_000
+    assert len(feed.rejects.counts) > 5
+    assert sum(file.stat().st_size for file in tmp_path.glob("rejects*")) < 4_000_000
 
 
 def test_fuzzed_tables_are_read_to_their_end(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_fuzzed_tables_are_read_to_their_end(tmp_path: Path) -> None:
     path.write_bytes(b"a,b,kind\n" + b"\n".join(lines) + b"\n1,2,bee\n")
     feed = Feed(Files(path, rows=500), COLUMNS, most_bad=1.0)
     good = sum(len(samples) for samples in feed)
-    figures = feed.figures()
+    figures = feed.stats()
     assert feed.offset["source"]["rows.csv"][0] == path.stat().st_size
     assert (good, figures.seen - figures.bad) == (figures.good, figures.good)
     assert good >= 1

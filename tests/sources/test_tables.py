@@ -14,7 +14,7 @@ import torch
 from pyarrow import parquet
 
 from tamis.data import Samples
-from tamis.sources import BadInputError, Intake, Table, open_table
+from tamis.sources import BadInputError, Table, Validator, open_table
 
 ENDINGS = (".csv", ".parquet", ".npz")
 every_ending = pytest.mark.parametrize("ending", ENDINGS)
@@ -52,8 +52,8 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
-def skipping() -> Intake:
-    return Intake(on_bad="skip")
+def skipping() -> Validator:
+    return Validator(on_bad="skip")
 
 
 def together(table: Table) -> Samples:
@@ -69,7 +69,7 @@ def test_rows_are_played_as_written(tmp_path: Path, ending: str) -> None:
     numbers, labels = make_numbers(), [("cat", "ant", "bee")[row % 3] for row in range(ROWS)]
     names = [f"row {row}" for row in range(ROWS)]
     path = write(tmp_path / f"table{ending}", numbers, labels, names)
-    table = open_table(path, "label", Intake(), id_column="name", rows_per_slot=8)
+    table = open_table(path, "label", Validator(), id_column="name", rows_per_slot=8)
 
     assert table.classes == ("ant", "bee", "cat")
     assert table.rows == ROWS
@@ -85,14 +85,14 @@ def test_rows_are_played_as_written(tmp_path: Path, ending: str) -> None:
 @every_ending
 def test_a_table_plays_the_same_twice(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(), [0, 1] * 26 + [0])
-    table = open_table(path, "label", Intake())
+    table = open_table(path, "label", Validator())
     assert torch.equal(together(table).inputs, together(table).inputs)
 
 
 @every_ending
 def test_chunks_have_the_rows_of_a_slot(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(), [0, 1] * 26 + [0])
-    table = open_table(path, "label", Intake(), rows_per_slot=10)
+    table = open_table(path, "label", Validator(), rows_per_slot=10)
     assert [len(samples) for samples in table] == [10, 10, 10, 10, 10, 3]
     assert len(table) == 6
 
@@ -110,7 +110,7 @@ def test_classes_are_in_order(
     tmp_path: Path, ending: str, labels: list[Any], classes: tuple[str, ...]
 ) -> None:
     table = open_table(
-        write(tmp_path / f"table{ending}", make_numbers(5), labels), "label", Intake()
+        write(tmp_path / f"table{ending}", make_numbers(5), labels), "label", Validator()
     )
     assert table.classes == classes
     assert together(table).labels.tolist() == [classes.index(str(label)) for label in labels]
@@ -119,7 +119,7 @@ def test_classes_are_in_order(
 @every_ending
 def test_without_an_id_column_rows_go_by_number(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(3), [0, 1, 0])
-    ((_, names),) = open_table(path, "label", Intake()).named()
+    ((_, names),) = open_table(path, "label", Validator()).named()
     assert names == ["0", "1", "2"]
 
 
@@ -130,7 +130,7 @@ def test_mean_and_deviation_are_numpys(tmp_path: Path, ending: str) -> None:
     numbers[17, 0] = np.nan
     numbers[18, 1] = np.inf
     path = write(tmp_path / f"table{ending}", numbers, [0, 1] * 2_500)
-    table = open_table(path, "label", Intake())
+    table = open_table(path, "label", Validator())
     finite = np.where(np.isfinite(numbers), numbers, np.nan).astype(np.float64)
     np.testing.assert_allclose(table.mean, np.nanmean(finite, axis=0), rtol=1e-5)
     np.testing.assert_allclose(table.deviation, np.nanstd(finite, axis=0), rtol=1e-4)
@@ -141,7 +141,7 @@ def test_dropped_columns_are_left_out(tmp_path: Path, ending: str) -> None:
     numbers = make_numbers(4)
     names = ["some", "text", "of", "rows"]
     path = write(tmp_path / f"table{ending}", numbers, [0, 1, 0, 1], names)
-    table = open_table(path, "label", Intake(), drop=["name", "height"])
+    table = open_table(path, "label", Validator(), drop=["name", "height"])
     assert torch.equal(together(table).inputs, torch.from_numpy(numbers[:, [0, 2]]))
 
 
@@ -149,8 +149,8 @@ def test_dropped_arrays_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "table.npz"
     np.savez(path, inputs=make_numbers(4), label=np.array([0, 1, 0, 1]), more=np.zeros(9))
     with pytest.raises(BadInputError, match="arrays inputs, more: drop all but the one"):
-        open_table(path, "label", Intake())
-    assert open_table(path, "label", Intake(), drop=["more"]).input_shape == (3,)
+        open_table(path, "label", Validator())
+    assert open_table(path, "label", Validator(), drop=["more"]).input_shape == (3,)
 
 
 # Rows that cannot be used
@@ -161,12 +161,12 @@ def test_rows_that_cannot_be_read_are_counted_and_ids_are_the_files_rows(tmp_pat
         tmp_path / "table.csv",
         "a,label\n1,x\n2,\n3,y\n4\n5,x,more\n6, \n7,y\n",
     )
-    intake = skipping()
-    table = open_table(path, "label", intake, rows_per_slot=2)
+    validator = skipping()
+    table = open_table(path, "label", validator, rows_per_slot=2)
     samples = together(table)
     assert samples.ids.tolist() == [0, 2, 6]
     assert samples.inputs[:, 0].tolist() == [1, 3, 7]
-    assert intake.skipped == {"label missing": 2, "fields do not fit the header": 2}
+    assert validator.rejects.counts == {"label missing": 2, "fields do not fit the header": 2}
     assert (table.rows, len(table), len(list(table))) == (7, 4, 4)
 
 
@@ -184,17 +184,17 @@ def test_rows_that_cannot_be_read_are_counted_and_ids_are_the_files_rows(tmp_pat
 )
 def test_missing_labels_are_counted(tmp_path: Path, ending: str, labels: list[Any]) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(3), labels)
-    intake = skipping()
-    table = open_table(path, "label", intake)
+    validator = skipping()
+    table = open_table(path, "label", validator)
     assert len(table.classes) == 2
     assert together(table).ids.tolist() == [0, 2]
-    assert intake.skipped == {"label missing": 1}
+    assert validator.rejects.counts == {"label missing": 1}
 
 
 def test_a_missing_label_is_raised_with_its_row(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.csv", "a,label\n1,x\n2,y\n3,\n")
     with pytest.raises(BadInputError, match="Row 2: label missing"):
-        list(open_table(path, "label", Intake()))
+        list(open_table(path, "label", Validator()))
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
@@ -210,18 +210,18 @@ def test_empty_cells_are_refused_row_by_row(
         write_text(path, "\n".join(["a,label", *lines]))
     else:
         parquet.write_table(pa.table({"a": cells, "label": [0, 1, 0, 1, 0, 1]}), path)
-    intake = skipping()
-    table = open_table(path, "label", intake, rows_per_slot=rows_per_slot)
-    ids = [number for samples in table for number in intake.admit(samples).ids.tolist()]
+    validator = skipping()
+    table = open_table(path, "label", validator, rows_per_slot=rows_per_slot)
+    ids = [number for samples in table for number in validator.validate(samples).ids.tolist()]
     assert ids == [0, 1, 4, 5]
-    assert intake.skipped == {"inputs not finite": 2}
+    assert validator.rejects.counts == {"inputs not finite": 2}
 
 
 def test_numbers_too_large_are_refused_row_by_row(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.csv", "a,label\n1,x\n1e300,y\n2,y\n")
-    intake = skipping()
-    (samples,) = open_table(path, "label", intake)
-    assert intake.admit(samples).ids.tolist() == [0, 2]
+    validator = skipping()
+    (samples,) = open_table(path, "label", validator)
+    assert validator.validate(samples).ids.tolist() == [0, 2]
 
 
 # Files that cannot be used
@@ -231,7 +231,7 @@ def test_numbers_too_large_are_refused_row_by_row(tmp_path: Path) -> None:
 def test_a_column_of_text_is_refused_with_a_hint(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(3), [0, 1, 0], ["x", "y", "z"])
     with pytest.raises(BadInputError, match=r"column 'name' holds no number.*--drop name"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 @every_ending
@@ -239,38 +239,38 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, ending: 
     path = write(tmp_path / f"table{ending}", make_numbers(3), [0, 1, 0])
     for choice in [{"label": "class"}, {"id_column": "class"}, {"drop": ["class"]}]:
         with pytest.raises(BadInputError, match=r"has no column 'class'; it has .*label"):
-            open_table(**{"path": path, "label": "label", "intake": Intake()} | choice)
+            open_table(**{"path": path, "label": "label", "validator": Validator()} | choice)
 
 
 def test_a_table_without_inputs_is_refused(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.csv", "label\nx\ny\n")
     with pytest.raises(BadInputError, match="no column of inputs beside 'label'"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.xlsx", "")
     with pytest.raises(BadInputError, match=r"table\.xlsx ends in none of \.csv, \.parquet, \.npz"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 @every_ending
 def test_an_empty_file_is_refused(tmp_path: Path, ending: str) -> None:
     with pytest.raises(BadInputError, match=rf"table{ending} "):
-        open_table(write_text(tmp_path / f"table{ending}", ""), "label", Intake())
+        open_table(write_text(tmp_path / f"table{ending}", ""), "label", Validator())
 
 
 @pytest.mark.parametrize("text", ["a,label\n", "a,label\n1,\n2,\n", "a,label\n1\n2\n"])
 def test_a_file_without_a_labelled_row_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInputError, match=r"table\.csv holds no labelled row"):
-        open_table(write_text(tmp_path / "table.csv", text), "label", Intake())
+        open_table(write_text(tmp_path / "table.csv", text), "label", Validator())
 
 
 @every_ending
 def test_no_rows_at_all_are_refused(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(0), [])
     with pytest.raises(BadInputError, match="holds no labelled row"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 def garbage(content: bytes) -> bytes:
@@ -291,14 +291,14 @@ def test_a_corrupt_file_is_refused(tmp_path: Path, ending: str, spoil: Any) -> N
     path = write(tmp_path / f"table{ending}", make_numbers(), [0, 1] * 26 + [0])
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(BadInputError, match=rf"table{ending} is no \w+ file that can be read"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 def test_text_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes("a,label\n1,été\n".encode("latin-1"))
     with pytest.raises(BadInputError, match=r"(?i)table\.csv .*utf-8"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 class Bomb:
@@ -317,7 +317,7 @@ def test_pickled_objects_are_refused_and_never_loaded(tmp_path: Path, name: str)
     arrays = {"inputs": np.zeros((1, 2)), "label": np.zeros(1)}
     np.savez(path, **arrays | {name: np.array([Bomb(mark)], dtype=object)})
     with pytest.raises(BadInputError, match=r"table\.npz is no NPZ file that can be read"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
     assert not mark.exists()
 
 
@@ -326,7 +326,7 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
     with path.open("wb") as file:
         np.save(file, np.zeros((3, 2)))
     with pytest.raises(BadInputError, match=r"table\.npz is no NPZ file that can be read"):
-        open_table(path, "label", Intake())
+        open_table(path, "label", Validator())
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
     path = tmp_path / "table.npz"
     np.savez(path, **arrays)
     with pytest.raises(BadInputError, match=r"table\.npz"):
-        list(open_table(path, "label", Intake(), "name" if "name" in arrays else None))
+        list(open_table(path, "label", Validator(), "name" if "name" in arrays else None))
 
 
 # Particulars of a format
@@ -352,19 +352,19 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("label,a\nx,1\ny,2\n", encoding="utf-8-sig")
-    assert together(open_table(path, "label", Intake())).inputs.tolist() == [[1], [2]]
+    assert together(open_table(path, "label", Validator())).inputs.tolist() == [[1], [2]]
 
 
 def test_quoted_cells_may_hold_commas_and_line_breaks(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.csv", 'a,label\n"1","x,\ny"\n2,z\n')
-    assert open_table(path, "label", Intake()).classes == ("x,\ny", "z")
+    assert open_table(path, "label", Validator()).classes == ("x,\ny", "z")
 
 
 def test_images_keep_their_shape_and_have_one_scale(tmp_path: Path) -> None:
     path = tmp_path / "table.npz"
     images = np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), np.uint8)
     np.savez(path, images=images, label=np.arange(7) % 2)
-    table = open_table(path, "label", Intake(), rows_per_slot=3)
+    table = open_table(path, "label", Validator(), rows_per_slot=3)
     assert table.input_shape == (3, 4, 5)
     assert torch.equal(together(table).inputs, torch.from_numpy(images).float())
     assert table.mean.item() == pytest.approx(images.mean(), rel=1e-5)
@@ -374,4 +374,4 @@ def test_images_keep_their_shape_and_have_one_scale(tmp_path: Path) -> None:
 def test_one_number_a_row_is_one_column(tmp_path: Path) -> None:
     path = tmp_path / "table.npz"
     np.savez(path, inputs=np.arange(4.0), label=np.arange(4) % 2)
-    assert together(open_table(path, "label", Intake())).inputs.tolist() == [[0], [1], [2], [3]]
+    assert together(open_table(path, "label", Validator())).inputs.tolist() == [[0], [1], [2], [3]]

@@ -34,7 +34,7 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
         model, torch.optim.SGD(model.parameters(), 0.3), selector or Plausible(),  # type: ignore[arg-type]
         Growing(20_000), 32, window="average", tracker=tracker, seed=seed,
     )  # fmt: skip
-    trainer.intake.classes = 10
+    trainer.validator.classes = 10
     about = RunMetadata("digits", CLASSES, data.input_shape, (), slots, trainer.settings()).begun()
     folder.mkdir(parents=True, exist_ok=True)
     write_metadata(folder, about)

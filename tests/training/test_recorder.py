@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tamis import Alarm, Intake, Monitor, Plausible, Sliding, Trainer
+from tamis import Alarm, Monitor, Plausible, Sliding, Trainer, Validator
 from tamis.checkpoint import Checkpoints
 from tamis.models import mlp, start
 from tamis.review import Neighbourhood, find_suspects
@@ -60,14 +60,14 @@ def table(tmp_path_factory: pytest.TempPathFactory, truth) -> Table:
         writer.writerow(["name", *PIXELS, "digit"])
         for row, pixels in enumerate(samples.inputs.flatten(1).tolist()):
             writer.writerow([f"scan-{row}", *pixels, truth[f"scan-{row}"][0]])
-    return open_table(path, "digit", Intake(10, "skip"), "name", rows_per_slot=10)
+    return open_table(path, "digit", Validator(10, "skip"), "name", rows_per_slot=10)
 
 
 def make_trainer(table: Table) -> Trainer:
     model = start(mlp, table.input_shape, 10, 0)
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), 0.3), Plausible(), Sliding(2000), 32,
-        window="average", tracker=Alarm(10), intake=Intake(10, "skip"),
+        window="average", tracker=Alarm(10), validator=Validator(10, "skip"),
     )  # fmt: skip
     return trainer
 

@@ -17,7 +17,6 @@ from tamis import (
     DivergedError,
     Execution,
     Growing,
-    Intake,
     ModelView,
     Naive,
     Oracle,
@@ -29,6 +28,7 @@ from tamis import (
     Sliding,
     Slot,
     Trainer,
+    Validator,
 )
 from tamis.losses import cross_entropy
 from tamis.models import logistic, mlp
@@ -223,15 +223,18 @@ def test_bad_rows_are_told_or_counted(blobs: Samples) -> None:
     bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [2.0, 2.0]]), torch.tensor([0, 3, 1]))
     with pytest.raises(BadInputError, match="Row 0: inputs not finite"):
         make_trainer().step(bad)
-    trainer = make_trainer(intake=Intake(on_bad="skip"))
+    trainer = make_trainer(validator=Validator(on_bad="skip"))
     slot = trainer.step(bad)
     assert (slot.seen, slot.held, slot.skipped) == (3, 1, 2)
-    assert dict(trainer.intake.skipped) == {"inputs not finite": 1, "label not below 3": 1}
+    assert dict(trainer.validator.rejects.counts) == {
+        "inputs not finite": 1,
+        "label is not a class": 1,
+    }
     assert set(slot.ids.tolist()) == {2}
 
 
 def test_a_stream_of_bad_rows_only_changes_nothing() -> None:
-    trainer = make_trainer(intake=Intake(on_bad="skip"))
+    trainer = make_trainer(validator=Validator(on_bad="skip"))
     slots = list(trainer.run([(torch.full((2, 2), torch.nan), torch.tensor([0, 1]))] * 3))
     assert [slot.loss for slot in slots] == [None] * 3
     assert slots[-1].skipped == 6

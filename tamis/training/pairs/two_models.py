@@ -15,7 +15,7 @@ from tamis.checkpoint import State, describe
 from tamis.data import Picks, Samples
 from tamis.losses import Criterion
 from tamis.selectors import Naive
-from tamis.sources import Intake
+from tamis.sources import Validator
 from tamis.training.augment import Augment
 from tamis.training.execution import Execution
 from tamis.training.trainer import Outcome, Trainer
@@ -34,13 +34,13 @@ class Settings(TypedDict, total=False):
     predict_first: bool
     augment: Augment | None
     criterion: Criterion
-    intake: Intake | None
+    validator: Validator | None
     patience: int
     seed: int
 
 
 class TwoModels(Trainer, ABC):
-    """Trains two models on one stream, through one intake and one buffer.
+    """Trains two models on one stream, through one validator and one buffer.
 
     Every slot draws `batch` rows at random. A method says which of them each model learns from
     (`_choose`), before either of the two is updated (`_train`).
@@ -78,7 +78,7 @@ class TwoModels(Trainer, ABC):
             Naive(),
             buffer,
             k,
-            intake=self.intake,
+            validator=self.validator,
             execution=self.execution,
             **shared,
         )
@@ -129,7 +129,7 @@ class TwoModels(Trainer, ABC):
         inputs, labels = batch.inputs[picks.rows], batch.labels[picks.rows]
         if self.augment is None:
             return inputs, labels
-        return self.augment(inputs, labels, self.intake.classes or 0, self.generator)
+        return self.augment(inputs, labels, self.validator.classes or 0, self.generator)
 
     def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
         """Draw a batch and let both models learn; return also the seconds that choosing took."""

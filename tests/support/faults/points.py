@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tamis import Average, Intake, Plausible, Trainer
+from tamis import Average, Plausible, Trainer, Validator
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints, generations
 from tamis.training.step import Step
@@ -40,7 +40,7 @@ def both(name: str, owner: Any, function: str, ending: str = "") -> dict[str, Po
 
 FILES = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
 SLOT = {
-    **both("intake", Intake, "admit"),
+    **both("validator", Validator, "validate"),
     **both("append", BalancedReservoir, "append"),
     **both("select", Plausible, "select"),
     **both("step", Step, "__call__"),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tamis import Alarm, Execution, Intake, Plausible, Samples, Slot, Trainer
+from tamis import Alarm, Execution, Plausible, Samples, Slot, Trainer, Validator
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints
 from tamis.models import start
@@ -85,7 +85,7 @@ def make_run(seed: int = 0) -> Trainer:
         window=3,
         execution=Execution(refresh=20),
         tracker=Alarm(3, half_life=40),
-        intake=Intake(on_bad="skip"),
+        validator=Validator(on_bad="skip"),
         seed=seed,
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import sleep
 from typing import BinaryIO
 
-from tamis.sources import Columns, DeadLetters, Feed, Files, Pace, Policy, ReadAhead
+from tamis.sources import Columns, Feed, Files, Pace, Policy, ReadAhead, Rejects
 from tests.support.brokers import Server, record
 from tests.support.fuzz_records import records
 from tests.support.memory import resident
@@ -170,7 +170,7 @@ def flood(folder: Path, policy: Policy, taking: int, cap: int = 5_000) -> Flood:
                 memory = max(memory, resident())
             if taken >= taking:
                 break
-    figures = feed.figures()
+    figures = feed.stats()
     feed.close()
     return Flood(cap, highest, taken, figures.dropped, figures.behind, (memory - settled) / 2**20)
 
@@ -183,11 +183,11 @@ def fuzz(folder: Path, count: int, seed: int = 0) -> Feed:
     path = folder / "rows.jsonl"
     with path.open("wb") as file:
         file.writelines(line + b"\n" for line in records(count, seed))
-    letters = DeadLetters(folder / "dead.jsonl", most_bytes=1_000_000)
+    rejects = Rejects(folder / "rejects.jsonl", max_bytes=1_000_000)
     columns = replace(COLUMNS, classes=["ant", "bee"])
-    feed = Feed(Files(path, rows=64), columns, dead_letters=letters, most_bad=1.0)
+    feed = Feed(Files(path, rows=64), columns, rejects=rejects, most_bad=1.0)
     good = sum(len(samples) for samples in feed)
     feed.close()
-    if good != feed.figures().good:
-        raise AssertionError(f"{good} rows came, and {feed.figures().good} were counted")
+    if good != feed.stats().good:
+        raise AssertionError(f"{good} rows came, and {feed.stats().good} were counted")
     return feed

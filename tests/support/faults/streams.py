@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def grow(rows: int) -> float:
-    """Play so many rows through intake, buffer and trainer; return the bytes gained a million."""
+    """Play rows through validator, buffer and trainer; return the bytes gained a million."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     centres = torch.randn(CLASSES, WIDTH, generator=generator)

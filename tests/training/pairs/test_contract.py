@@ -17,12 +17,12 @@ from tamis import (
     BadInputError,
     DivergedError,
     Growing,
-    Intake,
     Monitor,
     Picks,
     Reservoir,
     Samples,
     Slot,
+    Validator,
 )
 from tamis.losses import cross_entropy
 from tamis.models import logistic, mlp, resnet18, start
@@ -189,7 +189,7 @@ def test_bad_rows_are_told_or_counted(kind, make_pair) -> None:
     bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 3, 1]))
     with pytest.raises(BadInputError, match="Row 0: inputs not finite"):
         make_pair(kind).step(bad)
-    pair = make_pair(kind, intake=Intake(on_bad="skip"))
+    pair = make_pair(kind, validator=Validator(on_bad="skip"))
     slot = pair.step(bad)
     assert (slot.seen, slot.held, slot.skipped) == (3, 1, 2)
     assert slot.ids.tolist() == [2]
