@@ -58,7 +58,7 @@ class Run:
     def _probe(self) -> None:
         """Look at the pool with fresh features, just before a slot picks from it."""
         pool = self.trainer.buffer.pool()
-        features, slopes = self.trainer.view.feature_view(pool.inputs, pool.labels)
+        features, slopes = self.trainer.view.features_and_gradients(pool.inputs, pool.labels)
         steepness = slopes.norm(dim=1)
         if pool.features is not None:
             self.errors.append(((pool.features - features).norm() / features.norm()).item())

@@ -63,7 +63,9 @@ class Samples:
 
     def to(self, device: torch.device) -> Samples:
         """Return the same rows on another device."""
-        return Samples(**{name: send(column, device) for name, column in self.columns().items()})
+        return Samples(
+            **{name: to_device(column, device) for name, column in self.columns().items()}
+        )
 
 
 COLUMNS = tuple(field.name for field in fields(Samples))
@@ -90,7 +92,7 @@ def match_ids(held: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     return places, order[last[places]]
 
 
-def send(tensor: Tensor, device: torch.device) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor without waiting for the device."""
     if tensor.device.type == "cpu" and device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)

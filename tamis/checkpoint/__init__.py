@@ -11,7 +11,14 @@ from tamis.checkpoint.generations import (
 )
 from tamis.checkpoint.model_file import load_model, save_model
 from tamis.checkpoint.packing import State
-from tamis.checkpoint.parts import check_alike, check_optimizer, describe, give, send_all, take
+from tamis.checkpoint.parts import (
+    check_optimizer,
+    check_same_tensors,
+    describe,
+    get_state,
+    set_state,
+    tree_to_device,
+)
 
 __all__ = [
     "Checkpoints",
@@ -22,13 +29,13 @@ __all__ = [
     "RefusedError",
     "Restored",
     "State",
-    "check_alike",
     "check_optimizer",
+    "check_same_tensors",
     "describe",
-    "give",
+    "get_state",
     "load_model",
     "save_model",
-    "send_all",
-    "take",
+    "set_state",
+    "tree_to_device",
     "write_atomically",
 ]

@@ -45,7 +45,7 @@ from tamis.checkpoint.packing import (
     read_header,
     unpack,
 )
-from tamis.checkpoint.parts import give, take
+from tamis.checkpoint.parts import get_state, set_state
 from tamis.errors import TamisError
 
 KEPT = 2
@@ -153,7 +153,7 @@ class Checkpoints:
             raise NotSavedError("The last step was skipped: the checkpoint from before it is kept.")
         tensors: dict[str, Tensor] = {}
         try:
-            parts = {name: give(part) for name, part in (others or {}).items()}
+            parts = {name: get_state(part) for name, part in (others or {}).items()}
             packed = pack({"run": run.state_dict(), "others": parts}, tensors)
             manifest = Manifest(run.slots, offset, self._settings(run), versions(run.device), {})
             return self._write(manifest, json.dumps(packed, allow_nan=False).encode(), tensors)
@@ -244,7 +244,7 @@ class Checkpoints:
             state = unpack(packed, read_tensors(file), run.device)
             run.load_state_dict(state["run"])
             for name, part in others.items():
-                take(name, part, state["others"][name])
+                set_state(name, part, state["others"][name])
         return Restored(number, manifest.slot, manifest.offset)
 
     def _compare(self, manifest: Manifest, run: Resumable) -> None:

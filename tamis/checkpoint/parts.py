@@ -16,7 +16,7 @@ from tamis.model_view.view import state_of
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def give(part: object) -> State | None:
+def get_state(part: object) -> State | None:
     """Return what a part remembers; None for one that remembers nothing."""
     if isinstance(part, nn.Module):
         return dict(state_of(part))  # also buffers that torch would leave out
@@ -24,13 +24,13 @@ def give(part: object) -> State | None:
     return ask() if callable(ask) else None
 
 
-def take(name: str, part: object, state: Any) -> None:
-    """Let a part go on from what `give` returned."""
-    if state is None or give(part) is None:
-        if state is not None or give(part) is not None:
+def set_state(name: str, part: object, state: Any) -> None:
+    """Let a part go on from what `get_state` returned."""
+    if state is None or get_state(part) is None:
+        if state is not None or get_state(part) is not None:
             raise ValueError(f"the {name} remembers nothing, here or there")
     elif isinstance(part, nn.Module):
-        check_alike(name, state, state_of(part))
+        check_same_tensors(name, state, state_of(part))
         with torch.no_grad():
             for key, place in state_of(part).items():
                 place.copy_(state[key])  # in place: an optimiser or a graph knows where it is
@@ -38,7 +38,7 @@ def take(name: str, part: object, state: Any) -> None:
         part.load_state_dict(state)  # type: ignore[attr-defined]
 
 
-def check_alike(name: str, state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+def check_same_tensors(name: str, state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
     """Refuse tensors of other names, shapes or types than one's own."""
     if state.keys() != own.keys():
         strange = sorted(state.keys() ^ own.keys())
@@ -77,13 +77,13 @@ def tensors_in(tree: Any) -> list[Tensor]:
     return [tensor for item in items for tensor in tensors_in(item)]
 
 
-def send_all(tree: Any, device: torch.device) -> Any:
+def tree_to_device(tree: Any, device: torch.device) -> Any:
     """Move the tensors of a state."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if isinstance(tree, dict):
-        return {key: send_all(value, device) for key, value in tree.items()}
-    return [send_all(value, device) for value in tree] if isinstance(tree, list) else tree
+        return {key: tree_to_device(value, device) for key, value in tree.items()}
+    return [tree_to_device(value, device) for value in tree] if isinstance(tree, list) else tree
 
 
 def describe(part: object) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tamis.buffers import Buffer
 from tamis.buffers.store import Store
-from tamis.checkpoint import State, describe, give, send_all, take
+from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
 from tamis.data import NO_SAMPLES, Samples
 from tamis.model_view import ModelView
 from tamis.selectors import Selector
@@ -116,16 +116,16 @@ class Shard:
 
     def state_dict(self) -> State:
         """Return all that the next slots depend on and that changes."""
-        if give(self.buffer) is None:
+        if get_state(self.buffer) is None:
             raise TypeError(
                 f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`,"
                 " so it cannot be saved."
             )
         return {
             "slots": self.slots,
-            "buffer": give(self.buffer),
+            "buffer": get_state(self.buffer),
             "validator": self.validator.state_dict(),
-            "selector": give(self.selector),
+            "selector": get_state(self.selector),
             "generator": self.generator.get_state(),
             "chance": self.chance,
             "unsent": self.unsent,
@@ -144,9 +144,9 @@ class Shard:
         """Go on from a state."""
         self.check(state)
         self.slots = state["slots"]
-        take("buffer", self.buffer, send_all(state["buffer"], self.device))
+        set_state("buffer", self.buffer, tree_to_device(state["buffer"], self.device))
         self.validator.load_state_dict(state["validator"])
-        take("selector", self.selector, state["selector"])
+        set_state("selector", self.selector, state["selector"])
         self.generator.set_state(state["generator"])
         self.chance = state["chance"]
         self.unsent = state["unsent"].to(self.device)

@@ -23,19 +23,19 @@ class SharedModel(ModelView):
         """Look through the weights as they are now."""
         return SharedModel(super().newest(), self.pool)
 
-    def feature_view(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def features_and_gradients(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Features and their gradients; features alone cross, where one state says it all."""
         if len(self.memory.states(self.model)) > 1:
-            return super().feature_view(inputs, labels)
+            return super().features_and_gradients(inputs, labels)
         features = at_least_float(self.features(inputs))
-        return features, self.slopes_at(features, labels)
+        return features, self.gradients_at(features, labels)
 
-    def beliefs_view(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def features_and_probabilities(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features and beliefs; features alone cross, where one state says it all."""
         if len(self.memory.states(self.model)) > 1:
-            return super().beliefs_view(inputs)
+            return super().features_and_probabilities(inputs)
         features = at_least_float(self.features(inputs))
-        return features, self.beliefs_at(features)
+        return features, self.probabilities_at(features)
 
     def _mean(
         self,

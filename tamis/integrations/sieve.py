@@ -9,7 +9,7 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from tamis.checkpoint import State, give, take
+from tamis.checkpoint import State, get_state, set_state
 from tamis.data import Picks
 from tamis.integrations.columns import Columns, Inputs
 from tamis.losses.targets import as_shares
@@ -93,8 +93,8 @@ class Sieve:
     def state_dict(self) -> State:
         """Return all that the next picks depend on, besides the model."""
         return {
-            "selector": give(self.selector),
-            "average": give(self.average),
+            "selector": get_state(self.selector),
+            "average": get_state(self.average),
             "chance": self.generator.get_state(),
             "seen": self.seen,
             "chain": self.chain,
@@ -102,8 +102,8 @@ class Sieve:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from what `state_dict` gave."""
-        take("selector", self.selector, state["selector"])
-        take("average", self.average, state["average"])
+        set_state("selector", self.selector, state["selector"])
+        set_state("average", self.average, state["average"])
         self.generator.set_state(state["chance"])
         self.seen, self.chain = state["seen"], state["chain"]
 

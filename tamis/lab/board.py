@@ -14,7 +14,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from tamis.checkpoint import give
+from tamis.checkpoint import get_state
 from tamis.data import Slot
 from tamis.lab.methods import METHODS, PLACES, VARIANTS, Method, Runner, Scene
 from tamis.monitoring import CollapseWarning, Monitor
@@ -143,7 +143,7 @@ def state_bytes(runner: Runner, scene: Scene) -> int:
     """Bytes kept beyond one model, its optimiser and the buffer."""
     kept = [weight for model in scene.models[1:] for weight in model.state_dict().values()]
     for owner in owners(runner):
-        if state := give(owner):
+        if state := get_state(owner):
             kept += state.values()
     return sum(part.numel() * part.element_size() for part in kept if isinstance(part, Tensor))
 

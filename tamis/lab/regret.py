@@ -186,7 +186,7 @@ def train(case: Case, settings: Settings, seed: int) -> Terrain:
 def see(space: Literal["inputs", "features"], pool: Samples, view: ModelView) -> Terrain:
     """Find where rows lie, and the slopes there."""
     if space == "features":
-        return Terrain(pool, *view.feature_view(pool.inputs, pool.labels))
+        return Terrain(pool, *view.features_and_gradients(pool.inputs, pool.labels))
     slopes = view.input_gradients(pool.inputs, pool.labels)
     return Terrain(pool, pool.inputs.flatten(1), slopes.flatten(1))
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from tamis.data import Picks, Samples, send
+from tamis.data import Picks, Samples, to_device
 from tamis.lab.audit import ReleasedITLM
 from tamis.lab.board import estimated_by
 from tamis.lab.methods import METHODS, Method, Place, Scene, selecting
@@ -176,11 +176,11 @@ class Printed:
         """Pick the rows where chains stand after the last step, one a chain."""
         rule = replace(OGRS.paper(), candidates=self.candidates)
         shown, starts, _ = rule.plan(len(pool), k, generator)
-        among = pool[send(shown, pool.labels.device)]
+        among = pool[to_device(shown, pool.labels.device)]
         slopes = view.input_gradients(among.inputs, among.labels).flatten(1)
         walk = Walk(rule, among, among.inputs.flatten(1), lambda rows: slopes[rows])
         ends = torch.tensor(walk_one_by_one(rule, walk, starts.tolist()))
-        return Picks(trainable(pool, send(shown[ends], pool.labels.device)))
+        return Picks(trainable(pool, to_device(shown[ends], pool.labels.device)))
 
 
 def walk_one_by_one(rule: OGRS, walk: Walk, starts: Sequence[int]) -> list[int]:

@@ -16,7 +16,7 @@ from tamis.losses import Criterion, cross_entropy
 from tamis.model_view.graph import Graph
 
 State = dict[str, Tensor]
-AS_IT_IS: State = {}
+CURRENT: State = {}
 """The weights that the model has now: looked through without handing them over."""
 Measure = Callable[[State, Tensor, Tensor], Tensor]
 
@@ -37,7 +37,7 @@ class Window:
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the states to average over, oldest first."""
-        return list(self._states) or [AS_IT_IS]
+        return list(self._states) or [CURRENT]
 
     def state_dict(self) -> dict[str, list[State]]:
         """Return the states, oldest first; none where the model as it is serves."""
@@ -81,7 +81,7 @@ class Average:
 
     def states(self, model: nn.Module) -> list[State]:
         """Return the average as the one state to look through."""
-        return [self._state or AS_IT_IS]
+        return [self._state or CURRENT]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, None before the first step, and the steps that it is over."""
@@ -167,9 +167,9 @@ class ModelView:
         W'(p - y) for the cross entropy.
         """
 
-        return self.feature_view(inputs, labels)[1]
+        return self.features_and_gradients(inputs, labels)[1]
 
-    def feature_view(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def features_and_gradients(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Features and their gradients from one pass, for a selector that needs both."""
 
         def both(state: State, x: Tensor, y: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class ModelView:
         features, slopes = self._mean(both, inputs, labels, "slopes").unbind(dim=1)
         return features, slopes
 
-    def beliefs_view(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def features_and_probabilities(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features and the share of belief in each class, from one pass."""
 
         def both(state: State, x: Tensor, _: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ class ModelView:
         both_seen = self._mean(both, inputs, None, "beliefs")
         return both_seen[:, classes:], both_seen[:, :classes]
 
-    def beliefs_at(self, features: Tensor) -> Tensor:
+    def probabilities_at(self, features: Tensor) -> Tensor:
         """Share of belief in each class at features that are known: no pass through a model."""
 
         def belief(state: State, x: Tensor, _: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ class ModelView:
 
         return self._mean(belief, features)
 
-    def slopes_at(self, features: Tensor, labels: Tensor) -> Tensor:
+    def gradients_at(self, features: Tensor, labels: Tensor) -> Tensor:
         """Gradient of each row's local loss in features that are known: no pass through a model."""
 
         def slope(state: State, x: Tensor, y: Tensor) -> Tensor:
@@ -263,7 +263,7 @@ class ModelView:
     def _head(self, state: State) -> tuple[Tensor, Tensor | None]:
         """Weight and bias of the last layer."""
         name, head = last_linear(self.model)
-        if state is AS_IT_IS:
+        if state is CURRENT:
             return head.weight.detach(), head.bias if head.bias is None else head.bias.detach()
         prefix = f"{name}." if name else ""
         return state[f"{prefix}weight"], state.get(f"{prefix}bias")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tamis.checkpoint import give, take
+from tamis.checkpoint import get_state, set_state
 from tamis.losses import Criterion, cross_entropy
 
 
@@ -101,12 +101,12 @@ class HedgeLoss:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the criterion remembers, if it does; the weights are the model's."""
-        return give(self.criterion) or {}
+        return get_state(self.criterion) or {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""
-        if give(self.criterion) is not None:
-            take("criterion", self.criterion, state)
+        if get_state(self.criterion) is not None:
+            set_state("criterion", self.criterion, state)
 
 
 def hedge_mlp(input_shape: tuple[int, ...], classes: int) -> nn.Module:

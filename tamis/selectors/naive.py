@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from tamis.data import Picks, Samples, send
+from tamis.data import Picks, Samples, to_device
 from tamis.model_view import ModelView
 from tamis.selectors.sampling import is_trainable, plan_rows
 
@@ -18,7 +18,7 @@ class Naive:
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random."""
         (rows,) = self.plan(len(pool), k, generator)
-        return self.choose(pool, view, k, send(rows, pool.labels.device))
+        return self.choose(pool, view, k, to_device(rows, pool.labels.device))
 
     def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
         """Draw the picks."""

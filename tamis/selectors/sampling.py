@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from tamis.data import Samples, send
+from tamis.data import Samples, to_device
 
 LEAST_PER_PICK = 4
 """Minimum number of candidates for each pick."""
@@ -22,7 +22,7 @@ def draw(rows: Tensor, k: int, generator: Generator) -> Tensor:
 
 def draw_rows(count: int, k: int, generator: Generator, device: torch.device) -> Tensor:
     """Return k of the rows 0 to count - 1 at random without replacement, on the device."""
-    return send(plan_rows(count, k, generator), device)
+    return to_device(plan_rows(count, k, generator), device)
 
 
 def plan_rows(count: int, k: int, generator: Generator) -> Tensor:

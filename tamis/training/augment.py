@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from tamis.data import send
+from tamis.data import to_device
 
 Augment = Callable[[Tensor, Tensor, int, Generator], tuple[Tensor, Tensor]]
 """Inputs, targets (class numbers or shares), number of classes and chance to inputs and targets."""
@@ -38,7 +38,7 @@ class Mixup:
             raise TypeError(f"Inputs of type {inputs.dtype} cannot be mixed: turn them to floats.")
         seed = int(torch.randint(2**63 - 1, (), generator=generator))
         share = float(np.random.default_rng(seed).beta(self.strength, self.strength))
-        others = send(torch.randperm(len(inputs), generator=generator), inputs.device)
+        others = to_device(torch.randperm(len(inputs), generator=generator), inputs.device)
         if not targets.is_floating_point():
             targets = functional.one_hot(targets, classes).to(inputs.dtype)
         return mix(inputs, others, share), mix(targets, others, share)
@@ -78,7 +78,7 @@ class ShiftAndFlip:
         if self.flip:
             mirrored = torch.rand(count, 1, generator=generator) < 0.5
             columns = torch.where(mirrored, columns.flip(1), columns)
-        lines, columns = (send(part, inputs.device) for part in (lines, columns))
+        lines, columns = (to_device(part, inputs.device) for part in (lines, columns))
         padded = functional.pad(inputs, [self.pad] * 4)
         # Channels go last, so that one look-up a row fetches them all.
         at = torch.arange(count, device=inputs.device)[:, None, None]

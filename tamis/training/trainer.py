@@ -15,8 +15,16 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.buffers.store import Store
-from tamis.checkpoint import State, check_alike, check_optimizer, describe, give, send_all, take
-from tamis.data import NO_SAMPLES, Picks, Samples, Slot, send
+from tamis.checkpoint import (
+    State,
+    check_optimizer,
+    check_same_tensors,
+    describe,
+    get_state,
+    set_state,
+    tree_to_device,
+)
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot, to_device
 from tamis.errors import TamisError
 from tamis.losses import Criterion, cross_entropy
 from tamis.model_view import Average, ModelView, Window
@@ -201,7 +209,7 @@ class Trainer:
         has `state_dict` and `load_state_dict`, or is a module of torch.
         """
         self._settle()
-        if give(self.buffer) is None:
+        if get_state(self.buffer) is None:
             raise TypeError(
                 f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`,"
                 " so it cannot be saved."
@@ -210,7 +218,7 @@ class Trainer:
         if self.device.type == "cuda":
             chance["cuda"] = torch.cuda.get_rng_state(self.device)
         return {
-            **{name: give(part) for name, part in self._parts().items()},
+            **{name: get_state(part) for name, part in self._parts().items()},
             "chance": chance,  # that of torch itself is what dropout draws from
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "shares": self._shares._asdict(),
@@ -219,12 +227,12 @@ class Trainer:
     def check(self, state: State) -> None:
         """Refuse a state that does not fit, by the shapes of its tensors: they may be blank."""
         own = state_of(self.model)
-        check_alike("model", state["model"], own)
+        check_same_tensors("model", state["model"], own)
         check_optimizer(state["optimizer"], self.optimizer)
         average, window = state["average"], state["window"]
         for seen in (window["states"] if window else []) + [average and average["average"]]:
             if seen is not None:
-                check_alike("memory of the model", seen, own)
+                check_same_tensors("memory of the model", seen, own)
         if isinstance(self.buffer, Store):
             self.buffer.check(state["buffer"])
         counted = [state["counters"][name] for name in COUNTERS] + [average and average["steps"]]
@@ -235,9 +243,9 @@ class Trainer:
         """Go on from a state: every slot from here on is what it would have been."""
         self.check(state)
         here = ("average", "window", "buffer", "shares")
-        state = state | {name: send_all(state[name], self.device) for name in here}
+        state = state | {name: tree_to_device(state[name], self.device) for name in here}
         for name, part in self._parts().items():
-            take(name, part, state[name])
+            set_state(name, part, state[name])
         self.generator.set_state(state["chance"]["trainer"])
         torch.set_rng_state(state["chance"]["torch"])
         if self.device.type == "cuda" and "cuda" in state["chance"]:
@@ -329,7 +337,7 @@ class Trainer:
                 return self._learn(held, chosen.choose(held, self.view, k, *chance))
 
             rates = [group["lr"] for group in self.optimizer.param_groups]
-            sent = [send(part, self.device) for part in chance]
+            sent = [to_device(part, self.device) for part in chance]
             planned = perf_counter()
             outcome = Outcome(*self._graph((selector, len(held), rates), play, *sent))
         else:

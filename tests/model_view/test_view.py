@@ -95,7 +95,7 @@ def test_one_pass_shows_features_and_beliefs(generator: Generator, length: int) 
         train_a_little(model, generator)
         window.update(model)
     view = ModelView(model, window, chunk=4)
-    features, beliefs = view.beliefs_view(inputs)
+    features, beliefs = view.features_and_probabilities(inputs)
     assert beliefs.shape == (9, 4)
     torch.testing.assert_close(features, view.features(inputs))
     torch.testing.assert_close(beliefs, view.probabilities(inputs))
@@ -117,7 +117,7 @@ def test_beliefs_at_features_are_those_at_their_inputs(
         if memory:
             memory.update(model)
     view = ModelView(model, memory, chunk=4)
-    found = view.beliefs_at(view.features(inputs))
+    found = view.probabilities_at(view.features(inputs))
     torch.testing.assert_close(found, view.probabilities(inputs))
     torch.testing.assert_close(found.sum(dim=1), torch.ones(9, dtype=torch.float64))
 
@@ -130,7 +130,9 @@ def test_beliefs_at_features_are_the_mean_over_the_window(generator: Generator) 
         window.update(model)
         kept.append(copy.deepcopy(model[2]))
     beliefs = torch.stack([head(features).softmax(dim=1) for head in kept[-3:]]).mean(dim=0)
-    torch.testing.assert_close(ModelView(model, window).beliefs_at(features), beliefs.detach())
+    torch.testing.assert_close(
+        ModelView(model, window).probabilities_at(features), beliefs.detach()
+    )
 
 
 def test_feature_gradients_serve_any_criterion(generator: Generator) -> None:
@@ -172,7 +174,7 @@ def test_the_model_is_left_as_it_was(generator: Generator) -> None:
     view.features(images)
     view.input_gradients(images, labels)
     view.feature_gradients(images, labels)
-    view.beliefs_at(view.beliefs_view(images)[0])
+    view.probabilities_at(view.features_and_probabilities(images)[0])
 
     assert [part.training for part in model.modules()] == modes
     for name, value in model.state_dict().items():

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from tamis.data import Picks, Samples, Search, send
+from tamis.data import Picks, Samples, Search, to_device
 from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.selectors.ogrs.fairness import draw_fairly
@@ -113,7 +113,7 @@ class OGRS:
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick rows where chains stand after the last step."""
         chance = self.plan(len(pool), k, generator)
-        return self.choose(pool, view, k, *(send(part, pool.labels.device) for part in chance))
+        return self.choose(pool, view, k, *(to_device(part, pool.labels.device) for part in chance))
 
     def plan(self, rows: int, k: int, generator: Generator) -> tuple[Tensor, ...]:
         """Draw the candidates, where chains start, and keys to draw among their ends by."""
@@ -153,10 +153,10 @@ class OGRS:
         """Where each row lies, and the slope of the local loss at given rows."""
         if self.space == "features":
             if pool.features is None:
-                points, slopes = view.feature_view(pool.inputs, pool.labels)
+                points, slopes = view.features_and_gradients(pool.inputs, pool.labels)
             else:
                 points = at_least_float(pool.features)
-                slopes = view.slopes_at(points, pool.labels)
+                slopes = view.gradients_at(points, pool.labels)
             return points, lambda rows: slopes[rows]
         points = pool.inputs.flatten(1)
         if self.candidates is None:  # too many to know beforehand, so as chains come by

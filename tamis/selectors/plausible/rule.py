@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from tamis.data import Picks, Samples, match_ids, send
+from tamis.data import Picks, Samples, match_ids, to_device
 from tamis.model_view import ModelView
 from tamis.model_view.view import at_least_float
 from tamis.noise import Tracker
@@ -131,7 +131,7 @@ class Plausible:
             rows = trainable(pool, rows)
         if not len(rows):
             return Picks(rows)
-        chance = send(torch.rand(len(rows), generator=generator), device)
+        chance = to_device(torch.rand(len(rows), generator=generator), device)
         among = pool[rows]
         can_be_used = is_trainable(among, all_rows(among))
         seen = look(among, view, can_be_used)
@@ -192,10 +192,10 @@ def look(samples: Samples, view: ModelView, good: Tensor) -> Views:
     if samples.features is None:
         blank = good.reshape(-1, *[1] * (samples.inputs.dim() - 1))
         inputs = torch.where(blank, samples.inputs, torch.zeros_like(samples.inputs))
-        features, beliefs = view.beliefs_view(inputs)
+        features, beliefs = view.features_and_probabilities(inputs)
     else:
         features = at_least_float(samples.features)
-        beliefs = view.beliefs_at(features)
+        beliefs = view.probabilities_at(features)
     good = good & features.isfinite().all(dim=1) & beliefs.isfinite().all(dim=1)
     return Views(
         features.masked_fill(~good[:, None], 0),
