@@ -49,7 +49,7 @@ advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online d
 	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
 
 results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
-	$(BIN)/tamis reproduce page --out results/paper --page docs/results.md
+	$(BIN)/tamis lab reproduce page --out results/paper --page docs/results.md
 
 $(VENV)/.demo: pyproject.toml constraints.txt  ## what a first look takes
 	$(PYTHON) -m venv $(VENV)

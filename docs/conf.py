@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from argparse import ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 from docutils import nodes
@@ -18,6 +17,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import tamis  # noqa: E402
 from tamis.cli.main import build_parser  # noqa: E402
+from tamis.cli.parser import Parser  # noqa: E402
 
 project = "tamis"
 release = version = tamis.__version__
@@ -47,16 +47,16 @@ class Commands(Directive):
     def run(self) -> list[nodes.Node]:
         """Make a section for each command, in the order of `tamis --help`."""
         os.environ["COLUMNS"] = "90"  # argparse folds lines to the terminal
-        actions = build_parser()._actions
-        (commands,) = (action for action in actions if isinstance(action, _SubParsersAction))
-        return [section(f"tamis {name}", each) for name, each in commands.choices.items()]
+        return [section(parser) for parser in build_parser().commands.values()]
 
 
-def section(title: str, parser: ArgumentParser) -> nodes.section:
-    """Put a command's help under its name."""
-    text = parser.format_help()
+def section(parser: Parser) -> nodes.section:
+    """Return a section with a command's help, and one within it for each command of a group."""
+    text, title = parser.format_help(), parser.prog
     help_text = nodes.literal_block(text, text, language="text")
-    return nodes.section("", nodes.title(text=title), help_text, ids=[nodes.make_id(title)])
+    inner = [section(each) for each in parser.commands.values()]
+    title_node = nodes.title(text=title)
+    return nodes.section("", title_node, help_text, *inner, ids=[nodes.make_id(title)])
 
 
 def follow_links(app: Sphinx, document: nodes.document) -> None:
@@ -85,7 +85,7 @@ def read_markdown(
     app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
     """Turn a docstring, which is written as Markdown, into what Sphinx reads."""
-    if lines and lines[0].startswith("Alias for field number"):  # what Python says of every tuple
+    if lines and lines[0].startswith("Alias for field number"):  # Python's own docstrings
         lines.clear()
     text = re.sub(r"\n\n(?=    )", "\n\n::\n\n", "\n".join(lines))
     lines[:] = [
@@ -101,7 +101,7 @@ def escape(line: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Hand all of this to Sphinx."""
+    """Register the directive and the two steps with Sphinx."""
     app.add_directive("tamis-commands", Commands)
     app.connect("doctree-read", follow_links)
     app.connect("autodoc-process-docstring", read_markdown)

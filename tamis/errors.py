@@ -1,5 +1,10 @@
 """Errors of the package: one base, so that one `except` catches them all."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class TamisError(Exception):
     """Base of all errors that the package raises on purpose."""
@@ -7,3 +12,12 @@ class TamisError(Exception):
 
 class UsageError(TamisError):
     """A mistake that the person at the keyboard can fix; its message is one line."""
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Turn a failed import into a `UsageError` that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"{error.name} is missing: pip install 'tamis[{extra}]'.") from None

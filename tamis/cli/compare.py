@@ -5,9 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rich.console import Console
-
-from tamis.errors import UsageError
+from tamis.errors import needs_extra
 
 HELP = "Put runs side by side on one page: numbers, curves, and where their settings differ."
 EXAMPLES = """example:
@@ -15,7 +13,7 @@ EXAMPLES = """example:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
+    """Add the command's options to a parser."""
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument(
         "--out", type=Path, default=Path("compare.html"), help="file (default compare.html)"
@@ -25,18 +23,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the page."""
-    try:
-        from tamis.runs import NoRunError
+    from rich.console import Console
+
+    with needs_extra("demo"):
         from tamis.web.compare_page import name_apart, write_compare_page
         from tamis.web.run_plots import plots_of
         from tamis.web.svg import save_files
-    except ImportError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
-    try:
-        runs = name_apart(options.runs)
-    except NoRunError as error:
-        raise UsageError(str(error)) from None
-    console = Console()
+    console, runs = Console(), name_apart(options.runs)
     console.print(f"Page: {write_compare_page(runs, options.out)}")
     if options.plots:
         written = save_files(plots_of(runs), options.plots)

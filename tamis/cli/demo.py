@@ -2,73 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-
-import torch
-from rich.console import Console
-from rich.table import Table
-
-from tamis.errors import UsageError
-from tamis.lab.demo import Demo, Result, Settings, prepare, run_method
-from tamis.monitoring import CollapseWarning
-from tamis.monitoring.progress import Bar
 
 HELP = "Train six methods side by side on digits whose labels drift, and write a page about it."
 EXAMPLES = "example:\n  tamis demo --out tamis-demo"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
-    parser.add_argument("--out", type=Path, default=Path("tamis-demo"), help="folder to write to")
-    parser.add_argument("--seed", type=int, default=0, help="all chance comes from it (default 0)")
-    parser.add_argument(
-        "--slots-per-row", type=int, default=Settings.slots_per_row, help="slots a digit arrives in"
-    )
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("tamis-demo"), help="folder to write to")
+    add("--seed", type=int, default=0, help="of every random number (default 0)")
+    add("--slots-per-row", type=int, default=1, help="slots until the next digit (default 1)")
 
 
 def run(options: Namespace) -> int:
-    """Run the methods one after another, show a table, write the folder."""
-    try:
-        from tamis.lab.pages.demo_page import log_path, write_demo
-    except ImportError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
-    console = Console()
-    torch.set_num_threads(1)  # one against two threads gives other bits, and is no slower here
-    demo = prepare(Settings(seed=options.seed, slots_per_row=options.slots_per_row))
-    results = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # told below the table
-        for name in demo.methods:
-            with Bar(name, demo.slots, console) as bar:
-                results.append(
-                    run_method(demo, name, log_path(options.out, name), lambda _: bar.advance())
-                )
-    page = write_demo(demo, results, options.out)
-    console.print(as_table(demo, results))
-    for result in results:
-        for text in result.warnings:
-            console.print(f"Warning: {result.name}: {text}.")
-    console.print(f"Page, plots, logs, suspects: {page}")
-    return 0
+    """Run the methods, print a table, write the folder."""
+    from tamis.lab.experiments import demo
 
-
-def as_table(demo: Demo, results: list[Result]) -> Table:
-    """Show how the methods did."""
-    ratios = ", ".join(map(str, demo.settings.clean_ratios))
-    table = Table(title=f"digits, clean ratio {ratios}, {demo.slots} slots")
-    table.add_column("method")
-    for name in ("accuracy", "averaged", "purity", "coverage", "ms a slot"):
-        table.add_column(name, justify="right")
-    for result in results:
-        accuracy = result.tested[-1].accuracy
-        table.add_row(
-            result.name,
-            f"{accuracy.raw:.3f}" if accuracy else "",
-            f"{accuracy.ema:.3f}" if accuracy and accuracy.ema is not None else "",
-            f"{result.purity:.3f}" if result.purity is not None else "",
-            f"{result.coverage:.3f}",
-            f"{1000 * result.seconds_per_slot:.1f}",
-        )
-    return table
+    return demo.run(options)

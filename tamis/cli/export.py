@@ -5,22 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rich.console import Console
-
 from tamis.errors import UsageError
-from tamis.review.exchange import FORMATS, UnreadableFileError, read_run
 
 HELP = "Write suspects and decisions of a run for a spreadsheet or another tool."
 EXAMPLES = """examples:
   tamis export tamis-run --format csv
   tamis export tamis-run --format label-studio --which open --out tasks.json
 
-FiftyOne gets a folder, Label Studio the set-up of its project as well. tamis import reads all of
-them back. No cell of a CSV is a formula."""
+FiftyOne gets a folder, Label Studio also the configuration of its project. tamis import reads all
+of them back. No cell of a CSV is a formula."""
+FORMATS = ("csv", "jsonl", "parquet", "label-studio", "fiftyone", "cleanlab")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
+    """Add the command's options to a parser."""
     add = parser.add_argument
     add("run", type=Path, help="folder of a run")
     add("--format", choices=FORMATS, default="csv", help="what to write (default csv)")
@@ -30,14 +28,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the file."""
-    form = FORMATS[options.format]
+    from rich.console import Console
+
+    from tamis.review import exchange
+
+    form = exchange.FORMATS[options.format]
     out = options.out or Path(f"review-{options.format}{form.ending}")
-    try:
-        reviewed, classes = read_run(options.run, options.which)
-        if not reviewed:
-            raise UsageError(f"{options.run} holds no suspects and no decisions to write.")
-        form.write(reviewed, classes, out)
-    except UnreadableFileError as error:
-        raise UsageError(str(error)) from None
+    reviewed, classes = exchange.read_run(options.run, options.which)
+    if not reviewed:
+        raise UsageError(f"{options.run} holds no suspects and no decisions to write.")
+    form.write(reviewed, classes, out)
     Console().print(f"{len(reviewed)} rows: {out}", markup=False)
     return 0

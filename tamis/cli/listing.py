@@ -6,52 +6,56 @@ import inspect
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
-from rich.table import Table
-
-from tamis.buffers import BUFFERS
-from tamis.losses import LOSSES
-from tamis.models import MODELS
-from tamis.models.hedge import hedge_mlp
-from tamis.noise import CLEAN_RATIOS
-from tamis.optim import ADMM, CAdam
-from tamis.selectors import SELECTORS
-from tamis.streams import DATA_SETS, NOISES, SCHEDULES
-from tamis.training.augment import Mixup, ShiftAndFlip
-from tamis.training.pairs import PAIRS
-
-HELP = "Name every selector, trainer, loss, estimator, model, data set, noise kind and buffer."
+HELP = "List every selector, trainer, loss, estimator, model, data set, noise kind and buffer."
 EXAMPLES = "example:\n  tamis list"
 
 Part = Callable[..., object]
-PARTS: dict[str, Sequence[Part]] = {
-    "selectors": SELECTORS,
-    "trainers of two models": PAIRS,
-    "losses": LOSSES,
-    "estimators of the clean ratio": CLEAN_RATIOS,
-    "optimisers": (ADMM, CAdam),
-    "augmentation": (Mixup, ShiftAndFlip),
-    "models": (*MODELS, hedge_mlp),
-    "data sets": DATA_SETS,
-    "noise": NOISES,
-    "schedules": SCHEDULES,
-    "buffers": BUFFERS,
-}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Nothing can be set."""
+    """Add nothing: the command has no options."""
 
 
 def run(options: Namespace) -> int:
-    """Print what there is."""
+    """Print the parts by kind, each with the first line of its documentation."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for title, parts in PARTS.items():
-        table.add_row(f"[bold]{title}[/bold]")
-        for part in parts:
+    for kind, found in parts().items():
+        table.add_row(f"[bold]{kind}[/bold]")
+        for part in found:
             table.add_row("  " + part.__name__, first_line(part))
     Console().print(table)
     return 0
+
+
+def parts() -> dict[str, Sequence[Part]]:
+    """Return all parts that a run can be built of, by kind."""
+    from tamis.buffers import BUFFERS
+    from tamis.losses import LOSSES
+    from tamis.models import MODELS
+    from tamis.models.hedge import hedge_mlp
+    from tamis.noise import CLEAN_RATIOS
+    from tamis.optim import ADMM, CAdam
+    from tamis.selectors import SELECTORS
+    from tamis.streams import DATA_SETS, NOISES, SCHEDULES
+    from tamis.training.augment import Mixup, ShiftAndFlip
+    from tamis.training.pairs import PAIRS
+
+    return {
+        "selectors": SELECTORS,
+        "trainers of two models": PAIRS,
+        "losses": LOSSES,
+        "estimators of the clean ratio": CLEAN_RATIOS,
+        "optimisers": (ADMM, CAdam),
+        "augmentation": (Mixup, ShiftAndFlip),
+        "models": (*MODELS, hedge_mlp),
+        "data sets": DATA_SETS,
+        "noise": NOISES,
+        "schedules": SCHEDULES,
+        "buffers": BUFFERS,
+    }
 
 
 def first_line(part: Part) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rich.console import Console
-
-from tamis.errors import UsageError
+from tamis.errors import needs_extra
 
 HELP = "Make one page about a run: curves, alarms, labels that look wrong. It needs no network."
 EXAMPLES = """examples:
@@ -18,7 +16,7 @@ The page is RUN/report.html, one file. --plots writes every plot as PNG, SVG and
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
+    """Add the command's options to a parser."""
     parser.add_argument("run", type=Path, help="folder of a run, finished or not")
     parser.add_argument("--out", type=Path, help="file to write (default RUN/report.html)")
     parser.add_argument("--plots", type=Path, help="folder for the plots as PNG, SVG and CSV")
@@ -29,18 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the page."""
-    try:
-        from tamis.runs import NoRunError, Run
+    from rich.console import Console
+
+    with needs_extra("demo"):
+        from tamis.runs import Run
         from tamis.web.run_page import write_run_page
         from tamis.web.run_plots import plots_of
         from tamis.web.svg import save_files
-    except ImportError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
-    try:
-        found = Run(options.run)
-    except NoRunError as error:
-        raise UsageError(str(error)) from None
-    console = Console()
+    console, found = Console(), Run(options.run)
     page = write_run_page(found, options.out, max(0, options.suspects))
     console.print(f"Page: {page}")
     if options.plots:

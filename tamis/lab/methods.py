@@ -450,7 +450,7 @@ VARIANTS = (
     without("caution", caution=0),
     without("curiosity", curiosity=0),
 )
-"""The board leaves them out; `tamis bench --methods` runs them by name."""
+"""The board leaves them out; `tamis lab bench --methods` runs them by name."""
 RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (
     Method("naive", selecting(lambda _: Naive()), "ogrs"),

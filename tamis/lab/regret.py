@@ -253,8 +253,8 @@ class Reading(NamedTuple):
             for chains in walks
         ]
         *columns, paths = zip(*read, strict=True)
-        lagrangian, view, stayed, price, bound = (torch.stack(each, dim=1) for each in columns)
-        return cls(lagrangian, view, stayed, price, bound, paths[-1])
+        lagrangian, local, stayed, price, bound = (torch.stack(each, dim=1) for each in columns)
+        return cls(lagrangian, local, stayed, price, bound, paths[-1])
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from tamis.checkpoint import load_model
-from tamis.cli.listing import PARTS
-from tamis.cli.main import COMMANDS, main
+from tamis.cli.listing import parts
+from tamis.cli.main import main
 from tamis.models import Scale, mlp
 from tamis.selectors import SELECTORS, Oracle
 from tamis.streams import Constant, Ledger, Replay, Symmetric, digits
@@ -125,7 +125,7 @@ def test_train_with_parts_of_ones_own(tmp_path: Path, monkeypatch, capsys) -> No
     ("arguments", "text"),
     [
         ("", "required"),
-        ("fly", "invalid choice"),
+        ("fly", "tamis: no command 'fly' (see tamis --help)"),
         ("train", "required"),
         ("train none.csv --label y", "none.csv"),
         ("train rows.txt --label y", "ends in none of"),
@@ -143,7 +143,7 @@ def test_train_with_parts_of_ones_own(tmp_path: Path, monkeypatch, capsys) -> No
         ("train rows.csv --label y --k 0", "--k"),
         ("train rows.csv --label y --rate 1e38 --slots 99", "lower the learning rate"),
         ("train rows.csv --label y --on-bad shrug", "shrug"),
-        ("train rows.csv --label y --nonsense", "--nonsense"),
+        ("train rows.csv --label y --nonsense", "no option --nonsense"),
         ("train text.csv --label y", "--drop a"),
         ("train header.csv --label y", "no labelled row"),
         ("train empty.csv --label y", "no column 'y'"),
@@ -214,17 +214,9 @@ def test_list_names_everything(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["list"]) == 0
     printed = capsys.readouterr().out
-    for parts in PARTS.values():
-        for part in parts:
+    for found in parts().values():
+        for part in found:
             assert re.search(rf"{part.__name__} +\w.*\.", printed), part.__name__
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_helps_with_an_example(command: str, capsys) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    assert f"tamis {command}" in capsys.readouterr().out.split("example")[1]
 
 
 @pytest.mark.parametrize("name", [kind.__name__ for kind in SELECTORS if kind is not Oracle])

@@ -1,4 +1,4 @@
-"""tamis bench as a person uses it: stopped, gone on with, and with cells that fail."""
+"""tamis lab bench as a person uses it: stopped, gone on with, and with cells that fail."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.lab.board import Cell, Result, cells, run_cell
-from tamis.lab.commands import bench
-from tamis.lab.commands.asked import nearest
-from tamis.lab.commands.bench import describe
-from tamis.lab.commands.workers import Failure, run_all
+from tamis.lab.experiments import bench
+from tamis.lab.experiments.bench import describe
+from tamis.lab.experiments.choices import nearest
+from tamis.lab.experiments.workers import Failure, run_all
 from tamis.lab.methods import METHODS, VARIANTS
 from tamis.lab.rows import from_row, header, key
 
@@ -42,7 +42,7 @@ def ran(monkeypatch) -> list[Cell]:
 
 
 def tamis_bench(more: str) -> int:
-    return main(["bench", *SMALL.split(), *more.split()])
+    return main(["lab", "bench", *SMALL.split(), *more.split()])
 
 
 def rows_of(name: str) -> list[list[str]]:
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(ran: list[Cell], monkeypatch, capsys
 
     monkeypatch.setattr(bench, "run_cell", stop)
     assert tamis_bench("--seeds 1") == 130
-    assert capsys.readouterr().err == "tamis bench: stopped\n"
+    assert capsys.readouterr().err == "tamis lab bench: stopped\n"
     done = [from_row(Result, row).method for row in rows_of("results.csv")[1:]]
     assert done == ["naive", "OGRS"]
     monkeypatch.setattr(bench, "run_cell", counting)
@@ -210,7 +210,7 @@ def test_names_may_have_commas_and_any_case() -> None:
 
 def test_list_says_what_each_method_must_be_told(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    assert main(["bench", "--list"]) == 0
+    assert main(["lab", "bench", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     everything = (*METHODS, *VARIANTS)
     listed = [(line[:33].strip(), line[33:].strip()) for line in lines]

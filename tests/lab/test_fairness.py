@@ -1,4 +1,4 @@
-"""The constraint on group shares, small; `tamis fairness` runs it at size."""
+"""The constraint on group shares, small; `tamis lab fairness` runs it at size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Generator, nn
 
 from tamis.data import Samples
 from tamis.errors import UsageError
-from tamis.lab.commands import fairness
+from tamis.lab.experiments import fairness
 from tamis.model_view import ModelView
 from tamis.selectors import OGRS
 from tamis.selectors.ogrs.fairness import draw_fairly

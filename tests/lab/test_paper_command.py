@@ -1,4 +1,4 @@
-"""tamis reproduce table and dynamic as a person uses them: killed, gone on with, and quick."""
+"""tamis lab reproduce table and dynamic as a person uses them: killed, gone on with, and quick."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.lab import table
-from tamis.lab.commands import paper
-from tamis.lab.commands.paper import seconds_like
-from tamis.lab.commands.workers import Deadline, run_all
+from tamis.lab.experiments import paper
+from tamis.lab.experiments.paper import seconds_like
+from tamis.lab.experiments.workers import Deadline, run_all
 from tamis.lab.rows import append, header, read
 from tamis.lab.table import Line, Run, Settings, by_run
 
@@ -28,7 +28,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def reproduce(*flags: str) -> int:
-    return main(["reproduce", *flags])
+    return main(["lab", "reproduce", *flags])
 
 
 def ends(path: str) -> dict[tuple[str, ...], list[tuple[int, float]]]:
@@ -60,7 +60,17 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 def test_what_was_killed_goes_on_and_comes_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     flags = [*SMALL, "--methods", "naive", "--seeds", "4", "--slots", "60"]
     path = Path("killed/curves.csv")
-    command = [sys.executable, "-m", "tamis.cli", "reproduce", "table", *flags, "--out", "killed"]
+    command = [
+        sys.executable,
+        "-m",
+        "tamis.cli",
+        "lab",
+        "reproduce",
+        "table",
+        *flags,
+        "--out",
+        "killed",
+    ]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     while process.poll() is None and not (path.exists() and path.stat().st_size > 1000):
         time.sleep(0.005)

@@ -14,7 +14,8 @@ from torch import Generator
 
 from tamis.data import Samples
 from tamis.errors import UsageError
-from tamis.lab.commands import regret
+from tamis.lab import commands
+from tamis.lab.experiments import regret
 from tamis.lab.regret import (
     CASES,
     LIMITED,
@@ -149,7 +150,7 @@ def test_a_case_is_measured_from_the_same_starts_in_every_way() -> None:
     assert len(ticks) == TINY.seeds
     assert tuple(result.way for result in results) == WAYS
     of = {result.way: result for result in results}
-    first = [result.view.mean[0].item() for result in results]
+    first = [result.local.mean[0].item() for result in results]
     assert first == pytest.approx([first[0]] * 4, rel=1e-5)
     assert of[LIMITED].slater
     assert of[LIMITED].within
@@ -170,7 +171,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def parse(*arguments: str):
     parser = ArgumentParser()
-    regret.add_arguments(parser)
+    commands.regret.add_arguments(parser)
     return parser.parse_args(arguments)
 
 

@@ -31,14 +31,14 @@ def made_up(power: float, seed: int, repeats: int = 6, chains: int = 30) -> Tens
 
 
 def test_regrets_are_those_of_a_loop(slopes: Tensor) -> None:
-    for chain, view, lagrangian in zip(
+    for chain, local, lagrangian in zip(
         slopes, local_regret(slopes), lagrangian_regret(slopes), strict=True
     ):
         squares, total = 0.0, [0.0] * 3
         for slope in chain.tolist():
             squares += sum(part**2 for part in slope)
             total = [whole + part for whole, part in zip(total, slope, strict=True)]
-        assert view.item() == pytest.approx(squares)
+        assert local.item() == pytest.approx(squares)
         assert lagrangian.item() == pytest.approx(math.hypot(*total))
 
 

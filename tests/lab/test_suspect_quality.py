@@ -71,7 +71,7 @@ def test_suspects_of_digits_are_better_than_cleanlabs(noise: str) -> None:
 def test_the_command(tmp_path: Path, capsys) -> None:
     out = tmp_path / "numbers.csv"
     threads = torch.get_num_threads()
-    assert main(["suspects", "--data", "digits", "--out", str(out)]) == 0
+    assert main(["lab", "suspects", "--data", "digits", "--out", str(out)]) == 0
     torch.set_num_threads(threads)
     printed = capsys.readouterr().out
     assert "self_confidence" in printed
@@ -80,4 +80,4 @@ def test_the_command(tmp_path: Path, capsys) -> None:
         rows = list(csv.DictReader(file))
     assert rows[0]["ranking"] == "tamis"
     assert len(rows) == 4
-    assert main(["suspects", "--data", "digits", "--clean", "1.5"]) == 2
+    assert main(["lab", "suspects", "--data", "digits", "--clean", "1.5"]) == 2

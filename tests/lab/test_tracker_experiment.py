@@ -1,4 +1,4 @@
-"""tamis tracker: what it counts as right, late or false, and that it goes on where it stopped."""
+"""tamis lab tracker: what it counts as right, late or false, and that it resumes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tamis.cli.main import main
-from tamis.lab.commands import tracker as command
+from tamis.lab.experiments import tracker as command
 from tamis.lab.rows import as_row, from_row, header, key, read
 from tamis.lab.tracker import (
     Cell,
@@ -138,7 +138,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Cell]:
 
 
 def tamis_tracker(more: str) -> int:
-    return main(["tracker", "--data", "digits", "--slots", "40", *more.split()])
+    return main(["lab", "tracker", "--data", "digits", "--slots", "40", *more.split()])
 
 
 def test_the_command_goes_on_where_it_stopped(

@@ -1,1 +1,16 @@
-"""The commands `tamis lab ...`: each file has HELP, EXAMPLES, add_arguments and run."""
+"""The commands `tamis lab ...`: each file has HELP, EXAMPLES, add_arguments and run.
+
+They import the experiments, and with them torch, only when they run.
+"""
+
+from tamis.lab.commands import audit, bench, fairness, regret, reproduce, suspects, tracker
+
+COMMANDS = {
+    "bench": bench,
+    "reproduce": reproduce,
+    "audit": audit,
+    "regret": regret,
+    "fairness": fairness,
+    "tracker": tracker,
+    "suspects": suspects,
+}

@@ -1,187 +1,46 @@
-"""tamis bench."""
+"""tamis lab bench."""
 
 from __future__ import annotations
 
-import csv
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from tamis.errors import UsageError
-from tamis.lab.board import Cell, Result, cells, load, run_cell
-from tamis.lab.commands.asked import make_folder, named, ratios
-from tamis.lab.commands.workers import Failure, run_all
-from tamis.lab.methods import METHODS, NOISES, PLACES, VARIANTS
-from tamis.lab.rows import add_lines, append, header, is_empty, key, read, rewrite
-from tamis.monitoring.progress import Bar
-
-if TYPE_CHECKING:
-    from tamis.lab.pages import board_page
-
-HELP = "Run all methods on one board: accuracy beside what it cost and what had to be told."
+HELP = "Run all methods on one board: accuracy beside its cost and the side information it needs."
 EXAMPLES = """examples:
-  tamis bench --data digits --seeds 1 --slots 500
-  tamis bench --methods "OGRS, ITLM, naive" --clean 0.5,0.3
-  tamis bench --page docs/board.md
-  tamis bench --list
+  tamis lab bench --data digits --seeds 1 --slots 500
+  tamis lab bench --methods "OGRS, ITLM, naive" --clean 0.5,0.3
+  tamis lab bench --page docs/board.md
+  tamis lab bench --list
 
-Results go to results.csv line by line; a run that was stopped goes on where it stopped. Cells that
-fail go to failed.csv, and are tried again next time. The board shows what was asked for:
-board.csv, board.html, board.png, and with --page a Markdown page, between the marks
-<!-- board --> and <!-- /board -->."""
+Results go to results.csv line by line; a stopped run continues there. Cells that fail go to
+failed.csv, and are tried again next time. The board of the chosen cells is board.csv, board.html,
+board.png, and with --page a Markdown page, between the marks <!-- board --> and <!-- /board -->."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
-    parser.add_argument("--methods", help="names, comma separated (default: all)")
-    parser.add_argument(
-        "--data", default="digits,mnist", help=f"of {', '.join(PLACES)} (default %(default)s)"
-    )
-    parser.add_argument("--noise", default="symmetric,pair", help="kinds (default %(default)s)")
-    parser.add_argument(
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add("--methods", help="names, comma separated, as --list prints them (default: all)")
+    add("--data", default="digits,mnist", help="as --list prints them (default %(default)s)")
+    add("--noise", default="symmetric,pair", help="kinds of label noise (default %(default)s)")
+    add(
         "--clean",
         dest="clean_ratios",
         default="0.9,0.7,0.5,0.3",
         help="clean ratios (default %(default)s)",
     )
-    parser.add_argument("--seeds", type=int, default=3, help="runs of a cell (default 3)")
-    parser.add_argument("--slots", type=int, help="slots of a run (default: the data set's own)")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)"
-    )
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder to write to")
-    parser.add_argument("--data-folder", type=Path, help="where MNIST lies (default: TAMIS_DATA)")
-    parser.add_argument("--page", type=Path, help="Markdown page to write the board into")
-    parser.add_argument(
-        "--list", action="store_true", help="name the methods, and what each is told"
-    )
+    add("--seeds", type=int, default=3, help="runs of a cell (default 3)")
+    add("--slots", type=int, help="slots of a run (default: by the data set)")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)")
+    add("--out", type=Path, default=Path("runs/bench"), help="folder to write to")
+    add("--data-folder", type=Path, help="folder of the data sets (default: TAMIS_DATA)")
+    add("--page", type=Path, help="Markdown page to write the board into")
+    add("--list", action="store_true", help="list the data, and the methods with what each needs")
 
 
 def run(options: Namespace) -> int:
-    """Run what is not there yet, then write the board and show it."""
-    console = Console()
-    if options.list:
-        console.print(list_methods())
-        return 0
-    wanted = asked(options)
-    try:
-        from tamis.lab.pages import board_page
-    except ImportError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'tamis[demo]'.") from None
-    if options.page:
-        try:
-            board_page.put_between(board_page.read_page(options.page), "")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--page {options.page}: {error}.") from None
-    path = make_folder(options.out) / "results.csv"
-    done = {key(result, Cell) for result in read(path, Result)}
-    missing = [cell for cell in wanted if key(cell, Cell) not in done]
-    for name in dict.fromkeys(cell.data for cell in missing):
-        load(
-            name, options.data_folder
-        )  # what is not there is told, or fetched, before anything runs
-    failures = run_missing(missing, path, options, console) if missing else 0
-    place = {key(cell, Cell): number for number, cell in enumerate(wanted)}
-    results = sorted(
-        (result for result in read(path, Result) if key(result, Cell) in place),
-        key=lambda result: place[key(result, Cell)],
-    )
-    if results:
-        board_page.write_board(results, options.out, options.page)
-        for table in board_page.as_tables(board_page.summarise(results)):
-            console.print(as_table(table))
-            console.print(" ".join(board_page.findings(table)), markup=False, highlight=False)
-        console.print(f"Board: {options.out / 'board.html'}", markup=False, highlight=False)
-    if failures:
-        text = f"{failures} of {len(wanted)} runs failed: {options.out / 'failed.csv'}"
-        console.print(text, markup=False, highlight=False)
-    return 1 if failures else 0
+    """Run the missing cells, then write and print the board."""
+    from tamis.lab.experiments import bench
 
-
-def list_methods() -> Table:
-    """Name the methods, and what each must be told."""
-    table = Table("method", "must be told", box=None, padding=(0, 2, 0, 0))
-    for method in (*METHODS, *VARIANTS):
-        table.add_row(Text(method.name), Text(method.told or "nothing"))
-    return table
-
-
-def asked(options: Namespace) -> list[Cell]:
-    """List the cells that were asked for; a mistake costs one line."""
-    for flag in ("seeds", "slots", "jobs"):
-        if getattr(options, flag) is not None and getattr(options, flag) < 1:
-            raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
-    usual = [method.name for method in METHODS]
-    known = [*usual, *(method.name for method in VARIANTS)]
-    return cells(
-        usual if options.methods is None else named(options.methods, known, "methods"),
-        named(options.data, list(PLACES), "data"),
-        named(options.noise, list(NOISES), "noise"),
-        ratios(options.clean_ratios),
-        options.seeds,
-        options.slots,
-    )
-
-
-def run_missing(missing: Sequence[Cell], path: Path, options: Namespace, console: Console) -> int:
-    """Run cells, and take each down as it ends; return how many failed."""
-    failed, failures = path.with_name("failed.csv"), 0
-    forget(failed, missing)
-    with Bar("bench", len(missing), console, "runs") as bar:
-        work = partial(run_cell, folder=options.data_folder)
-        for outcome in run_all(work, missing, min(options.jobs, len(missing))):
-            if isinstance(outcome, Failure):
-                failures += 1
-                titles = [[*header(Cell), "error"]] if is_empty(failed) else []
-                add_lines(failed, [*titles, [*key(outcome.cell, Cell), outcome.error]])
-                console.print(describe(outcome), markup=False, highlight=False)
-                bar.advance(outcome.cell.method)
-            else:
-                append(path, [outcome])
-                bar.advance(outcome.method)
-    return failures
-
-
-def describe(failure: Failure[Cell]) -> str:
-    """Say what failed."""
-    cell = failure.cell
-    where = f"{cell.data}, {cell.noise} noise, clean ratio {cell.clean_ratio:g}"
-    return f"Failed: {cell.method} on {where}, seed {cell.seed}: {failure.error}"
-
-
-def forget(path: Path, again: Iterable[Cell]) -> None:
-    """Take from the file of failures those that are tried again."""
-    if path.exists():
-        tried = {key(cell, Cell) for cell in again}
-        with path.open(newline="", encoding="utf-8") as file:
-            rewrite(path, [row for row in csv.reader(file) if tuple(row[:6]) not in tried])
-
-
-def as_table(board: board_page.Table) -> Table:
-    """Show the better accuracy at each clean ratio, and beside it what it cost."""
-    table = Table(title=board.title, box=None, padding=(0, 1))
-    table.add_column("method")
-    for ratio in board.clean_ratios:
-        table.add_column(f"{ratio:g}", justify="right")
-    for title in ("forward", "ms", "told", "lost"):
-        table.add_column(title, justify="left" if title == "told" else "right")
-    for row in board.rows:
-        forward, _, milliseconds, *_ = row.bill
-        table.add_row(
-            Text(row.method),
-            *(
-                Text(f"{cell.better.mean:.3f}" if cell else "", "bold" if bold else "")
-                for cell, bold in zip(row.cells, row.bold, strict=True)
-            ),
-            *(f"{forward:.1f}", f"{milliseconds:.1f}"),
-            Text(row.told),
-            f"{row.lost}/{row.runs}" if row.lost else "",
-        )
-    return table
+    return bench.run(options)

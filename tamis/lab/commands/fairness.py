@@ -1,91 +1,24 @@
-"""tamis fairness."""
+"""tamis lab fairness."""
 
 from __future__ import annotations
 
-import csv
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from statistics import mean
 
-import torch
-from rich.console import Console
-from rich.table import Table
-
-from tamis.errors import UsageError
-from tamis.lab.fairness import Result, Settings, methods, run_method
-from tamis.monitoring.progress import Bar
-
-HELP = "Show the constraint on group shares: a small group of faint digits, without and with it."
-EXAMPLES = "example:\n  tamis fairness --seeds 5"
+HELP = "Compare OGRS without and with the constraint on group shares, on a group of faint digits."
+EXAMPLES = "example:\n  tamis lab fairness --seeds 5"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/fairness"), help="folder for the CSV"
-    )
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each method (default 5)")
-    parser.add_argument("--slots", type=int, default=Settings.slots, help="slots of each run")
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("runs/fairness"), help="folder for the CSV")
+    add("--seeds", type=int, default=5, help="runs of each method (default 5)")
+    add("--slots", type=int, default=2000, help="slots of each run (default %(default)s)")
 
 
 def run(options: Namespace) -> int:
-    """Run every method under every seed, show a table, write the numbers."""
-    if options.seeds < 1 or options.slots <= Settings.warm_up:
-        raise UsageError(f"--seeds is at least 1, and --slots more than {Settings.warm_up}.")
-    torch.set_num_threads(1)  # one against two threads gives other bits, and is no slower here
-    settings, console, results = Settings(slots=options.slots), Console(), []
-    names = list(methods(settings))
-    total = options.seeds * len(names) * settings.slots
-    with Bar("fairness", total, console) as bar:
-        for seed in range(options.seeds):
-            for name in names:
-                results.append(run_method(settings, name, seed, lambda _: bar.advance()))
-    path = write(results, options.out)
-    console.print(as_table(names, results))
-    console.print(verdict(results))
-    console.print(f"Numbers: {path}")
-    return 0
+    """Run every method under every seed, print a table, write the numbers."""
+    from tamis.lab.experiments import fairness
 
-
-def write(results: list[Result], folder: Path) -> Path:
-    """Write one line a run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "fairness.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        names = ["share", "held", "gap", "accuracy", "group_accuracy", "purity"]
-        writer.writerow(["method", "seed", *names])
-        for result in results:
-            numbers = [f"{getattr(result, name):.4f}" for name in names]
-            writer.writerow([result.method, result.seed, *numbers])
-    return path
-
-
-def as_table(names: list[str], results: list[Result]) -> Table:
-    """Show means over seeds."""
-    table = Table(title="digits, a fifth of them faint; means over seeds")
-    table.add_column("method")
-    for title in ("gap in share", "accuracy", "accuracy on the faint", "purity"):
-        table.add_column(title, justify="right")
-    for name in names:
-        mine = [result for result in results if result.method == name]
-        table.add_row(
-            name,
-            f"{mean(result.gap for result in mine):.4f}",
-            f"{mean(result.accuracy for result in mine):.4f}",
-            f"{mean(result.group_accuracy for result in mine):.4f}",
-            f"{mean(result.purity for result in mine):.4f}",
-        )
-    return table
-
-
-def verdict(results: list[Result]) -> str:
-    """Say by how much the gap fell, and what it cost."""
-    plain, fair = (
-        [result for result in results if result.method == name] for name in ("OGRS", "OGRS, fair")
-    )
-    factor = mean(r.gap for r in plain) / max(mean(r.gap for r in fair), 1e-9)
-    points = 100 * (mean(r.accuracy for r in fair) - mean(r.accuracy for r in plain))
-    return (
-        f"The constraint makes the gap {factor:.1f} times smaller; accuracy {points:+.1f} points."
-    )
+    return fairness.run(options)

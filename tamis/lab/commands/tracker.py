@@ -1,166 +1,47 @@
-"""tamis tracker."""
+"""tamis lab tracker."""
 
 from __future__ import annotations
 
-import multiprocessing
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from statistics import mean
 
-from rich.console import Console
-from rich.table import Table
-
-from tamis.errors import UsageError
-from tamis.lab.commands.asked import make_folder, named
-from tamis.lab.rows import append, key, read
-from tamis.lab.tracker import (
-    DATA,
-    RIGHT_KINDS,
-    SELECTORS,
-    Cell,
-    Result,
-    cells,
-    false_rate,
-    run_cell,
-    scores,
-)
-from tamis.models import MODELS
-from tamis.monitoring.progress import Bar
-
-HELP = "Measure how well the clean ratio of a stream is followed, and the alarm for its changes."
+HELP = "Measure how well the tracker follows a stream's clean ratio, and the alarm its changes."
 EXAMPLES = """examples:
-  tamis tracker --out results/tracker
-  tamis tracker --data digits --slots 900 --rows 10 --seeds 1
-  tamis tracker --data cifar10 --model resnet18 --device cuda --slots 8000 --k 32
+  tamis lab tracker --out results/tracker
+  tamis lab tracker --data digits --slots 900 --rows 10 --seeds 1
+  tamis lab tracker --data cifar10 --model resnet18 --device cuda --slots 8000 --k 32
 
-Results go to results.csv line by line; a run that was stopped goes on where it stopped."""
+Results go to results.csv line by line; a stopped run continues there."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set."""
-    usual = Cell()
-    models = [model.__name__ for model in MODELS]
-    parser.add_argument("--data", choices=DATA, default=usual.data, help="(default %(default)s)")
-    parser.add_argument(
-        "--model", choices=models, default=usual.model, help="(default %(default)s)"
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add(
+        "--data",
+        choices=("digits", "mnist", "fashion_mnist", "cifar10"),
+        default="mnist",
+        help="(default %(default)s)",
     )
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
-    parser.add_argument(
-        "--selectors", default=",".join(SELECTORS), help="who trains (default %(default)s)"
-    )
-    parser.add_argument(
+    add("--model", default="mlp", help="one of tamis list (default %(default)s)")
+    add("--device", default="cpu", help="cpu or cuda (default %(default)s)")
+    add("--selectors", default="naive,OGRS,Plausible", help="(default %(default)s)")
+    add(
         "--changes",
         default="noise,rotated,permuted",
-        help=f"changes in the middle, of {', '.join(RIGHT_KINDS)} (default %(default)s)",
+        help="in the middle of a stream: noise, rotated, inverted, permuted (default %(default)s)",
     )
-    for flag, text in (("slots", "slots of a run"), ("rows", "rows a slot"), ("k", "picks a slot")):
-        value = getattr(usual, flag)
-        parser.add_argument(f"--{flag}", type=int, default=value, help=f"{text} (default {value})")
-    parser.add_argument("--seeds", type=int, default=3, help="runs of a cell (default 3)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
-    parser.add_argument("--out", type=Path, default=Path("runs/tracker"), help="folder to write to")
-    parser.add_argument("--data-folder", type=Path, help="where MNIST lies (default: TAMIS_DATA)")
+    add("--slots", type=int, default=10_000, help="slots of a run (default %(default)s)")
+    add("--rows", type=int, default=6, help="rows a slot (default %(default)s)")
+    add("--k", type=int, default=10, help="picks a slot (default %(default)s)")
+    add("--seeds", type=int, default=3, help="runs of a cell (default 3)")
+    add("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    add("--out", type=Path, default=Path("runs/tracker"), help="folder to write to")
+    add("--data-folder", type=Path, help="folder of the data sets (default: TAMIS_DATA)")
 
 
 def run(options: Namespace) -> int:
-    """Run what is not there yet, then show what came of all that was asked for."""
-    for flag in ("slots", "rows", "k", "seeds", "jobs"):
-        if getattr(options, flag) < 1:
-            raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
-    settings = Cell(
-        data=options.data, model=options.model, slots=options.slots, rows=options.rows, k=options.k
-    )
-    wanted = cells(
-        settings,
-        named(options.selectors, list(SELECTORS), "selectors"),
-        named(options.changes, list(RIGHT_KINDS), "changes"),
-        options.seeds,
-    )
-    path, console = make_folder(options.out) / "results.csv", Console()
-    done = {key(result, Cell) for result in read(path, Result)}
-    missing = [cell for cell in wanted if key(cell, Cell) not in done]
-    if missing:
-        DATA[options.data](options.data_folder)  # what is not there is told before anything runs
-        with Bar("tracker", len(missing), console, "runs") as bar:
-            for result in outcomes(missing, options):
-                append(path, [result])
-                bar.advance(result.change)
-    asked = {key(cell, Cell) for cell in wanted}
-    results = [result for result in read(path, Result) if key(result, Cell) in asked]
-    console.print(ratio_table(results))
-    console.print(alarm_table(results))
-    console.print(findings(results), highlight=False)
-    console.print(f"Results: {path}", markup=False, highlight=False)
-    return 0
+    """Run the missing cells, then print the results of the chosen ones."""
+    from tamis.lab.experiments import tracker
 
-
-def outcomes(missing: Sequence[Cell], options: Namespace) -> Iterator[Result]:
-    """Run cells, here or in so many processes."""
-    work = partial(run_cell, folder=options.data_folder, device=options.device)
-    if options.jobs == 1:
-        yield from map(work, missing)
-        return
-    with multiprocessing.get_context("spawn").Pool(min(options.jobs, len(missing))) as pool:
-        yield from pool.imap_unordered(work, missing)
-
-
-def ratio_table(results: Sequence[Result]) -> Table:
-    """Show means over seeds on streams that do not change, and before they do."""
-    table = Table(title="clean ratio, means over seeds", box=None, padding=(0, 1))
-    for title in ("selector", "noise"):
-        table.add_column(title)
-    for title in ("clean", "error", "in band", "width", "accuracy"):
-        table.add_column(title, justify="right")
-    groups: dict[tuple[str, str, float], list[Result]] = {}
-    for result in results:
-        if result.change == "none":
-            place = (result.selector, result.noise, result.clean_ratio)
-            groups.setdefault(place, []).append(result)
-    for (selector, noise, ratio), mine in groups.items():
-        columns = (
-            [getattr(r, name) for r in mine] for name in ("error", "held", "width", "accuracy")
-        )
-        table.add_row(selector, noise, f"{ratio:g}", *(f"{mean(column):.3f}" for column in columns))
-    return table
-
-
-def alarm_table(results: Sequence[Result]) -> Table:
-    """Show what the alarm found, beside one that fires at random as often."""
-    table = Table(title="alarm, and a dummy that fires as often", box=None, padding=(0, 1))
-    table.add_column("change")
-    for title in ("runs", "alarm", "right kind", "slots late", "dummy", "right kind"):
-        table.add_column(title, justify="right")
-    for score in scores(results):
-        numbers = (score.found, score.named)
-        dummy = (score.dummy_found, score.dummy_named)
-        table.add_row(
-            score.change, str(score.runs), *map(share, numbers),
-            "" if score.delay != score.delay else f"{score.delay:.0f}", *map(share, dummy),
-        )  # fmt: skip
-    return table
-
-
-def share(value: float) -> str:
-    """Write a share; nothing where there is none."""
-    return "" if value != value else f"{value:.2f}"
-
-
-def findings(results: Sequence[Result]) -> str:
-    """Say in plain sentences what was found."""
-    steady = [result for result in results if result.change == "none"]
-    steps = [result for result in results if result.change == "noise"]
-    lines = [f"False alarms in 10,000 rows: {false_rate(results):.3f}."]
-    if steady:
-        error, held = mean(r.error for r in steady), mean(r.held for r in steady)
-        lines.append(f"Mean error {error:.3f}; {100 * held:.0f}% of the bands hold the truth.")
-    if steps:
-        plain, by_alarm = max(r.followed for r in steps), max(r.followed_by_alarm for r in steps)
-        lines.append(
-            f"A step was followed to within 0.05 after at most {plain:.0f} slots,"
-            f" and after {by_alarm:.0f} by the alarm, which forgets what was before."
-        )
-    repeats = sum(result.repeats for result in results)
-    lines.append(f"Alarms after the first one for the same change: {repeats}.")
-    return "\n".join(lines)
+    return tracker.run(options)

@@ -208,7 +208,7 @@ def rebuild_board(results: Sequence[Result], folder: Path, page: Path) -> None:
 
 
 def in_order(results: Iterable[Result]) -> list[Result]:
-    """Sort results as `tamis bench` lists its cells."""
+    """Sort results as `tamis lab bench` lists its cells."""
     methods = [method.name for method in METHODS]
     return sorted(
         (run for run in results if run.method in methods),

@@ -1,8 +1,8 @@
-"""tamis reproduce table, dynamic and page: the paper's experiments on real data."""
+"""Runs of the paper's experiments on real data: table, dynamic stream, page."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,8 +14,8 @@ from rich.table import Table
 
 from tamis.errors import UsageError
 from tamis.lab import board, dynamic, table
-from tamis.lab.commands.asked import make_folder, named, ratios
-from tamis.lab.commands.workers import Deadline, Failure, run_all
+from tamis.lab.experiments.choices import make_folder, named, ratios
+from tamis.lab.experiments.workers import Deadline, Failure, run_all
 from tamis.lab.rows import append, key, read, replace_all
 from tamis.lab.table import DATA, Line, Run, Settings
 from tamis.monitoring.progress import Bar
@@ -25,21 +25,6 @@ SPARE = 1.15
 
 LINES = 20
 """Lines of a curve, at the least."""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Say what can be set beyond --out, --seeds and --slots."""
-    names = ", ".join(table.methods(Settings()))
-    parser.add_argument("--quick", action="store_true", help="fewer slots, no ResNet: for a look")
-    parser.add_argument("--data", nargs="+", help=f"of {', '.join(DATA)} (default: the paper's)")
-    parser.add_argument("--methods", nargs="+", help=f"of {names} (default: all)")
-    parser.add_argument("--clean-ratios", nargs="+", help="of the table (default .9 .7 .5 .3)")
-    parser.add_argument("--readings", nargs="+", help="of dynamic: noise, clean (default: both)")
-    parser.add_argument("--processes", type=int, default=2, help="runs at a time (default 2)")
-    parser.add_argument("--limit", type=float, help="seconds after which to stop, to go on later")
-    parser.add_argument("--data-folder", type=Path, help="where MNIST lies (default: TAMIS_DATA)")
-    parser.add_argument("--page", type=Path, help="Markdown page to write into, between marks")
-    parser.add_argument("--no-page", action="store_true", help="run only: no tables, no figures")
 
 
 def run_table(options: Namespace) -> int:

@@ -52,7 +52,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     near = dict.fromkeys([*begin, *get_close_matches(name.lower(), spelt, NEAREST)])
     if not near:
         few = len(known) <= 4 * NEAREST
-        return f"there are {'; '.join(known)}" if few else "tamis bench --list names all"
+        return f"there are {'; '.join(known)}" if few else "tamis lab bench --list names all"
     return f"nearest: {'; '.join([spelt[word] for word in near][:NEAREST])}"
 
 

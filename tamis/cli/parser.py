@@ -1,0 +1,105 @@
+"""The parser of the command line: a mistake costs one line and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import takewhile
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+
+class Command(Protocol):
+    """A module that has what a command needs. It imports torch only inside `run`."""
+
+    HELP: str
+    EXAMPLES: str
+
+    def add_arguments(self, parser: ArgumentParser, /) -> None:
+        """Add the command's options to a parser."""
+
+    def run(self, options: Namespace, /) -> int:
+        """Run the command and return its exit code."""
+
+
+class Group(NamedTuple):
+    """Commands under a common name."""
+
+    HELP: str
+    EXAMPLES: str
+    commands: Mapping[str, Command]
+
+
+class Parser(ArgumentParser):
+    """Suggests the nearest name where a command or an option is unknown."""
+
+    commands: Mapping[str, Parser] = {}
+
+    def add_commands(self, commands: Mapping[str, Command | Group]) -> None:
+        """Add commands; in the parsed options, `run_command` runs the chosen one."""
+        group = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
+        for name, command in commands.items():
+            parser = group.add_parser(
+                name,
+                help=command.HELP,
+                description=command.HELP,
+                epilog=command.EXAMPLES,
+                formatter_class=RawDescriptionHelpFormatter,
+            )
+            if isinstance(command, Group):
+                parser.add_commands(command.commands)
+            else:
+                parser.set_defaults(run_command=command.run, prog=parser.prog)
+                command.add_arguments(parser)
+        self.commands = group.choices
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """Parse; an unknown option is reported before whatever is missing because of it."""
+        words = sys.argv[1:] if args is None else list(args)
+        self._check_options(words)
+        return super().parse_known_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and how to get help, and exit."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _check_options(self, words: Iterable[str]) -> None:
+        mine = (lambda word: word.startswith("-")) if self.commands else (lambda word: word != "--")
+        for word in takewhile(mine, words):
+            name = word.partition("=")[0]
+            known = list(self._option_string_actions)
+            if name.startswith("--") and not any(each.startswith(name) for each in known):
+                self.error(f"no option {name}{suggest(name, known)}")
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        if isinstance(action, _SubParsersAction) and value not in self.commands:
+            near = suggest(value, list(names(self.commands)))
+            raise ArgumentError(None, f"no command {value!r}{near}")
+        super()._check_value(action, value)
+
+
+def names(commands: Mapping[str, Parser]) -> Iterable[str]:
+    """Yield the names of commands, those within a group after its name."""
+    for name, parser in commands.items():
+        yield name
+        yield from (f"{name} {inner}" for inner in names(parser.commands))
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """Return a question about the nearest known word; empty where none is near.
+
+    >>> suggest("trian", ["list", "train"])
+    '; did you mean train?'
+    """
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,1 @@
+"""What the commands `tamis lab ...` run: the missing cells, then tables, figures and files."""
