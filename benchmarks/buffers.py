@@ -14,9 +14,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import page
 from tamis.buffers import BUFFERS
 from tamis.data import Samples
+from tamis.lab.pages.measurements import Line, save_table
+from tamis.lab.pages.performance_page import BUFFERS as COLUMNS
 from tests.support.memory import resident
 
 ROWS, WIDTH, CHUNK, CAPACITY = 1_000_000, 64, 256, 50_000
@@ -50,15 +51,15 @@ def main() -> None:
     table = Table(title=f"{ROWS:,} rows x {WIDTH} in chunks of {CHUNK}, capacity {CAPACITY:,}")
     for name in ("buffer", "rows a second", "resident MB when full", "growth to the end"):
         table.add_column(name, justify="right")
-    lines: list[page.Line] = []
+    lines: list[Line] = []
     for kind in BUFFERS:
         speed, size, growth = measure(kind)
         numbers = (f"{speed:.0f}", f"{size:.0f}", f"{100 * growth:.2f}")
-        lines.append(dict(zip(page.BUFFERS, (kind.__name__, *numbers), strict=True)))
+        lines.append(dict(zip(COLUMNS, (kind.__name__, *numbers), strict=True)))
         table.add_row(kind.__name__, f"{speed:,.0f}", f"{size:.0f}", f"{100 * growth:+.2f}%")
     Console().print(table)
     if options.out:
-        page.save_table(options.out / "buffers.csv", page.BUFFERS, lines)
+        save_table(options.out / "buffers.csv", COLUMNS, lines)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.page import FOLDER, Row, save_rows
 from benchmarks.timing import race, ratio
 from tamis import OGRS, Execution, ModelView, Naive, Samples, Selector, Sliding, Trainer
+from tamis.lab.pages.measurements import Row, save_rows
+from tamis.lab.pages.performance_page import FOLDER
 from tamis.models import mlp, resnet18, start
 from tamis.selectors.ogrs.kernels import nearest_on_gpu, walk_on_gpu
 from tamis.selectors.ogrs.projection import nearest_in_chunks, walk_in_steps

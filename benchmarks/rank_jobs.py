@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.page import Line
 from benchmarks.timing import ROUNDS, race, ratio
 from tamis import ITLM, OGRS, ModelView, Naive, Plausible, Samples, Sliding
 from tamis.distributed import Ranks, RankTrainer
 from tamis.distributed.pool import COLUMNS, SIDES, Header
+from tamis.lab.pages.measurements import Line
 from tamis.models import mlp, resnet18, start
 from tamis.selectors import Selector
 from tests.support.ranks.torchrun import Job, be_rank, end_of, train_on_digits

@@ -24,18 +24,12 @@ from typing import Any
 import torch
 from scipy.stats import t as student
 
-from benchmarks.page import Line, Row, machine, read, save, save_rows, table, verdict
 from benchmarks.rank_jobs import SELECTORS, WIDTH
+from tamis.lab.pages.measurements import Line, Row, machine, read, save, save_rows, verdict
+from tamis.lab.pages.scale_page import COST, FOLDER, MODEL, PAGE, WIRE, fill
 from tests.support.ranks import torchrun
 from tests.support.ranks.torchrun import finish, kill, launch, wait_for
 
-FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
-COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
-WIRE = ("selector", "held", "pool", "views", "gradients", "all", "kernel")
-MODEL = (
-    "workers", "every", "k", "pool_bytes", "view_bytes", "gradient_bytes", "agreement_s",
-    "gradient_s", "select_s", "slot_s", "agreement", "hours",
-)  # fmt: skip
 ALL_SAMPLES, READ, PICKED = 10_000_000_000, 64, 16
 """Of the model: samples of the stream, and rows that a worker reads and picks in a slot."""
 PARAMETERS = 11_173_962
@@ -65,13 +59,13 @@ def picks(_: int) -> list[Row]:
 def kills(trials: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         unbroken = finish(launch("killed", Path(name)), "killed", Path(name))
-    chance = random.Random(0)  # noqa: S311
+    rng = random.Random(0)  # noqa: S311
     ends, noticed, again = [], [], []
     for trial in range(trials):
         with tempfile.TemporaryDirectory() as name:
-            folder, victim = Path(name), chance.randrange(2)
+            folder, victim = Path(name), rng.randrange(2)
             process = launch("killed", folder)
-            wait_for(folder, chance.randrange(10, 130), process)
+            wait_for(folder, rng.randrange(10, 130), process)
             killed = kill(folder, victim)
             process.communicate()
             ends.append(time.time() - killed)
@@ -80,7 +74,7 @@ def kills(trials: int) -> list[Row]:
             again.append((time.time() - started, restarted == unbroken))
             print(f"kill {trial + 1}: job over after {ends[-1]:.1f} s, {again[-1]}", flush=True)
     for _ in range(max(1, trials // 4)):
-        noticed.append(notice(chance))
+        noticed.append(notice(rng))
     good = sum(equal for _, equal in again)
     seconds = sorted(seconds for seconds, _ in again)
     return [
@@ -109,11 +103,11 @@ def in_place(trials: int) -> list[Row]:
     return [(what, str(back), "")]
 
 
-def notice(chance: random.Random) -> float:
+def notice(rng: random.Random) -> float:
     """Seconds until a rank that nobody watches over knows that the other is gone."""
     with socket.socket() as free, tempfile.TemporaryDirectory() as name:
         free.bind(("127.0.0.1", 0))
-        port, folder, victim = free.getsockname()[1], Path(name), chance.randrange(2)
+        port, folder, victim = free.getsockname()[1], Path(name), rng.randrange(2)
         free.close()
         here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
         command = [sys.executable, "-m", torchrun.__name__, "killed", name]
@@ -229,36 +223,6 @@ PARTS: dict[str, Callable[[int], list[Row]]] = {
 }  # fmt: skip
 
 
-def tables() -> dict[str, str]:
-    """Write the tables of the page from the files alone."""
-    rows = read(FOLDER / "results.csv")
-    judged = [
-        (row["what"], row["measured"], row["bar"], verdict(row["measured"], row["bar"]))
-        for row in rows
-    ]
-    return {
-        "bars": table(("what", "measured", "bar", "holds"), judged),
-        "cost": plain_table(COST, read(FOLDER / "cost.csv")),
-        "wire": plain_table(WIRE, read(FOLDER / "wire.csv")),
-        "model": plain_table(MODEL, read(FOLDER / "model.csv")),
-    }
-
-
-def plain_table(columns: tuple[str, ...], lines: list[Line]) -> str:
-    titles = [column.replace("_", " ") for column in columns]
-    return table(titles, [[line[column] for column in columns] for line in lines])
-
-
-def fill_page(text: str) -> str:
-    """Put the tables between their marks."""
-    for name, content in tables().items():
-        first, last = f"<!-- {name}: written by python -m benchmarks.ranks -->", "<!-- end -->"
-        before, _, rest = text.partition(first)
-        _, _, after = rest.partition(last)
-        text = f"{before}{first}\n{content}\n{last}{after}"
-    return text
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -274,7 +238,7 @@ def main() -> None:
             print(*row, verdict(row[1], row[2]), sep=" | ", flush=True)
             rows[row[0]] = row
         save_rows(FOLDER / "results.csv", list(rows.values()))
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

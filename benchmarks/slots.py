@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from torch import Generator, Tensor
 
-from benchmarks.page import FOLDER, GRID, Line, Row, machine, save_rows, save_table
 from benchmarks.timing import DRAWS, ROUNDS, race, ratio
 from tamis import (
     ITLM,
@@ -32,6 +31,8 @@ from tamis import (
     Trainer,
     Validator,
 )
+from tamis.lab.pages.measurements import Line, Row, machine, save_rows, save_table
+from tamis.lab.pages.performance_page import FOLDER, GRID
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
 from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist

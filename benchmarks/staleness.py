@@ -17,9 +17,10 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from benchmarks.page import FOLDER, STALENESS, Line, save_table
 from tamis import OGRS
 from tamis.lab.audit import Cell, prepare
+from tamis.lab.pages.measurements import Line, save_table
+from tamis.lab.pages.performance_page import FOLDER, STALENESS
 from tamis.monitoring.progress import Bar
 from tamis.streams import DataSet, MissingDataError, mnist
 

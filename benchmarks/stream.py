@@ -15,8 +15,9 @@ import torch
 from rich.console import Console
 from torch import Generator
 
-from benchmarks.page import FOLDER, Row, machine, save_rows
 from tamis import OGRS, Samples, Sliding, Trainer
+from tamis.lab.pages.measurements import Row, machine, save_rows
+from tamis.lab.pages.performance_page import FOLDER
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
 from tamis.streams import Symmetric

@@ -26,30 +26,18 @@ def train_on_ray(
     cluster all nodes see. Where a worker dies, all are started again, `restarts` times at the
     most: with `RankCheckpoints` in `work`, training goes on where it was.
 
-    The cluster is the one that `ray.init` has been told of. Where it was not called, one is
-    started on this machine, without a dashboard or a report to anybody, and ended afterwards.
+    The cluster is the one that `ray.init` connected to. Where it was not called, one is started on
+    this machine, without a dashboard or usage reports, and stopped afterwards.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
-    class Answers:
-        """Keeps what the workers return."""
-
-        def __init__(self) -> None:
-            self.all: dict[int, Any] = {}
-
-        def put(self, rank: int, answer: Any) -> None:
-            self.all[rank] = answer
-
-        def get(self) -> dict[int, Any]:
-            return self.all
-
-    def loop(told: dict[str, Any]) -> None:
+    def loop(config: dict[str, Any]) -> None:
         ranks = Ranks.join("cuda" if gpu else "cpu")
         answer = work(ranks)
-        ray.get(told["answers"].put.remote(ranks.number, answer))
+        ray.get(config["answers"].put.remote(ranks.number, answer))
 
     started_here = not ray.is_initialized()
     if started_here:
@@ -71,3 +59,18 @@ def train_on_ray(
         if started_here:
             ray.shutdown()
     return [found[rank] for rank in range(workers)]
+
+
+class Answers:
+    """Holds what the workers return; it lives in an actor of its own."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, Any] = {}
+
+    def put(self, rank: int, answer: Any) -> None:
+        """Store the answer of a rank."""
+        self._all[rank] = answer
+
+    def get(self) -> dict[int, Any]:
+        """Return the answers by rank."""
+        return self._all

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.page import BUFFERS, save, save_rows, verdict, write
+from tamis.lab.pages.measurements import save, save_rows, verdict
+from tamis.lab.pages.performance_page import BUFFERS, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "results"
