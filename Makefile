@@ -2,15 +2,18 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test check lint format docs bench bench-gpu bench-ranks results faults advisories clean
+.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults advisories clean
 
 demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
 	$(BIN)/tamis demo
 
-test: $(VENV)/.ok  ## the tests
+test: $(VENV)/.ok  ## every contract and every module, in minutes
 	$(BIN)/python -m pytest
 
-check: lint test  ## format, lint, types, import direction, tests
+test-slow: $(VENV)/.ok  ## long faults, brokers under restart, browsers, ranks, the site, the wheel
+	$(BIN)/python -m pytest -m slow
+
+check: lint test test-slow  ## format, lint, types, import direction, all tests
 
 lint: $(VENV)/.ok
 	$(BIN)/ruff format --check .
