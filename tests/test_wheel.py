@@ -28,8 +28,7 @@ from tamis import Naive, pick
 model, chance = torch.nn.Linear(2, 2), torch.Generator().manual_seed(0)
 print(len(pick(Naive(), model, torch.eye(2), torch.tensor([0, 1]), 1, chance).rows))
 """
-
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.slow
 
 
 def run(*words: str | Path, cwd: Path = ROOT) -> str:

@@ -127,7 +127,6 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
     server.close()
 
 
-@pytest.mark.timeout(300)
 def test_killed_while_it_reads_redis_it_loses_nothing(tmp_path: Path, redis: Redis) -> None:
     """Kill -9 at three moments; what is saved in the end has seen every record once."""
     total, out = 1200, tmp_path / "run"

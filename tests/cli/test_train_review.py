@@ -22,7 +22,6 @@ from tamis.cli.main import main
 from tamis.review import Neighbourhood
 from tamis.runs import Decision, Decisions, EstimateHistory, SuspectIndex, read_lines, read_metadata
 
-pytestmark = pytest.mark.timeout(600)
 CLASSES = ("ant", "bee", "cat")
 FEW = ["--rows-per-slot", "5", "--capacity", "600", "--k", "8", "--pool-size", "64"]
 ROWS = 900

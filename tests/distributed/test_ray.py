@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("ray")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_train.py"
+pytestmark = pytest.mark.slow
 
 
 def test_two_workers_learn_what_one_machine_learns() -> None:

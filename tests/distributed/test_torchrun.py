@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tamis.distributed import RankCheckpoints, Ranks
 from tests.support.ranks.torchrun import finish, job_killed, kill, launch, wait_for
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_rank_is_killed_and_the_job_started_again(tmp_path: Path) -> None:

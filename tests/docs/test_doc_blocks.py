@@ -57,8 +57,6 @@ rows = [(samples, ["a", "b", "c", "d"])] * 3
 }
 """What two pages take for granted: a trainer, a stream, a folder."""
 
-pytestmark = pytest.mark.timeout(300)
-
 
 class Block(NamedTuple):
     language: str

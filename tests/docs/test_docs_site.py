@@ -22,8 +22,7 @@ PUBLIC = (
 )  # fmt: skip
 LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
 FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
-
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ from tests.support.faults.hostile import ATTACKS, is_refused
 from tests.support.faults.mutants import forgotten_keys
 from tests.support.faults.numbers import OPTIMIZERS, WAYS, for_good, now_and_then
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def test_a_forgotten_key_is_noticed(tmp_path: Path) -> None:
     row = forgotten_keys(tmp_path)

@@ -12,7 +12,7 @@ from tests.support.faults.points import LOAD, SAVE, SLOT
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork"),
-    pytest.mark.timeout(600),  # a machine that does other things as well takes its time
+    pytest.mark.slow,
 ]
 
 

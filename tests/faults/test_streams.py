@@ -11,8 +11,6 @@ from tamis.cli.main import main
 from tamis.streams import Constant, Redrawn, Replay, digits
 from tests.support.faults.streams import many_rows, no_information, noise_burst
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see its memory")
 def test_memory_does_not_grow_with_the_stream() -> None:

@@ -216,7 +216,7 @@ def test_numbers_are_short() -> None:
     ]
 
 
-@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM, reason="chromium is not on this machine")
 def test_a_click_sorts(results: list[Result], tmp_path: Path) -> None:
     partial = runs_of("ELR", (0.7,), ratio=0.3)  # at 0.5 it has nothing

@@ -14,8 +14,6 @@ import torch
 from tamis.cli.main import main
 from tamis.lab.demo import LEAD, Settings, prepare, run_method
 
-pytestmark = pytest.mark.timeout(600)  # six methods, on cores that may be shared
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -88,7 +86,7 @@ def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
     assert [line.accuracy for line in one.tested] == [line.accuracy for line in two.tested]
 
 
-@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not on this machine")
 def test_a_browser_shows_the_curves(folder: Path, tmp_path: Path) -> None:
     shot = tmp_path / "page.png"

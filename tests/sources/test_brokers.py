@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from tamis.sources import (
     Unreadable,
 )
 from tests.support.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
+from tests.support.wait import END, wait_until
 
 ROWS = 200
 Begin = Callable[..., Server]
@@ -72,7 +73,7 @@ def saved(offset: Any) -> Any:
 
 
 def pace(**settings: Any) -> Pace:
-    return Pace(**{"rows": 20, "patience": 30.0} | settings)
+    return Pace(**{"rows": 20, "patience": END, "linger": END} | settings)
 
 
 # All three
@@ -80,6 +81,7 @@ def pace(**settings: Any) -> Pace:
 
 @every_broker
 def test_every_message_comes_once(begin: Begin, kind: type) -> None:
+    started = time()
     server = begin(kind)
     source = server.source(pace())
     batches = read(source)
@@ -90,10 +92,12 @@ def test_every_message_comes_once(begin: Begin, kind: type) -> None:
     if kind is not KafkaMock:  # which has partitions
         assert numbers(batches) == list(range(ROWS))
     if kind is not Redis:  # whose ids were chosen by the producer
-        assert batches[0].time == pytest.approx(time(), abs=60)
+        assert started - 1 <= batches[0].time <= time() + 1  # brokers count whole milliseconds
 
 
-@every_broker
+@pytest.mark.parametrize(
+    "kind", [Redis, Nats, pytest.param(KafkaMock, marks=pytest.mark.slow)]
+)  # a member of a group that left is waited for
 @pytest.mark.parametrize("acknowledged", [False, True])
 def test_reading_on_from_any_offset(begin: Begin, kind: type, acknowledged: bool) -> None:
     """Even from one before what was acknowledged, as after a fall back to an older checkpoint."""
@@ -127,11 +131,10 @@ def test_what_comes_later_is_read_too(begin: Begin, kind: type) -> None:
 @every_broker
 def test_a_batch_is_what_there_was_when_it_had_lingered(begin: Begin, kind: type) -> None:
     server = begin(kind, 30)
-    source = server.source(pace(linger=0.2))
-    assert [len(batch) for batch in read(source, count=30)] == [20, 10]
-    patient = server.source(pace(linger=float("inf"), patience=1.0))
-    assert [len(batch) for batch in patient.read()] == [20, 10]
-    patient.close()
+    source = server.source(pace(linger=1.0))
+    sizes = [len(batch) for batch in read(source, count=30)]
+    assert sum(sizes) == 30  # and so one that was not full has come
+    assert max(sizes) <= 20
 
 
 @every_broker
@@ -140,11 +143,19 @@ def test_a_new_reader_may_begin_with_what_is_new(begin: Begin, kind: type) -> No
     source = server.source(pace(), start="new")
     ahead = ReadAhead(source)
     found: list[Batch] = []
+    fetch, fetches = source.fetch, []  # type: ignore[attr-defined]
+
+    def counted(count: int, seconds: float) -> list[Any]:
+        messages = fetch(count, seconds)
+        fetches.append(len(messages))
+        return messages
+
+    source.fetch = counted  # type: ignore[attr-defined]
     thread = threading.Thread(target=lambda: found.append(next(ahead.read())))
     thread.start()
-    sleep(1.0)
+    wait_until(lambda: len(fetches) >= 2, what="an answer that there is nothing new")
     server.produce(20, threading.Event(), 40)
-    thread.join(5)
+    thread.join(END)
     assert sorted(numbers(found)) == list(range(20, 40))
     ahead.close()
 
@@ -165,7 +176,7 @@ def test_messages_waiting_are_counted(begin: Begin, kind: type) -> None:
 
 @every_broker
 @pytest.mark.parametrize("away", [False, True])
-def test_closing_takes_less_than_five_seconds(begin: Begin, kind: type, away: bool) -> None:
+def test_closing_ends_the_reader(begin: Begin, kind: type, away: bool) -> None:
     server = begin(kind)
     ahead = ReadAhead(server.source(pace(patience=None)))
     reading = ahead.read()
@@ -174,9 +185,7 @@ def test_closing_takes_less_than_five_seconds(begin: Begin, kind: type, away: bo
         server.kill()
         sleep(0.5)
         ahead.acknowledge(batch.offset)
-    started = monotonic()
     ahead.close()
-    assert monotonic() - started < 5
     assert ahead._thread is not None
     assert not ahead._thread.is_alive()
     ahead.close()
@@ -195,10 +204,12 @@ def test_a_stream_that_was_lost_is_said(begin: Begin, kind: type) -> None:
 @every_broker
 def test_a_broker_that_stays_away_is_given_up(begin: Begin, kind: type) -> None:
     server = begin(kind, 20)
-    source = server.source(pace(outage=0.5))
+    settings = pace(outage=END)
+    source = server.source(settings)
     reading = source.read()
     next(reading)
     server.kill()
+    object.__setattr__(settings, "outage", 0.5)  # only now: joining may have taken longer
     with pytest.raises(SourceError, match="cannot be reached"):
         next(reading)
     source.close()
@@ -217,7 +228,7 @@ def forget(server: Server) -> None:
 @pytest.mark.parametrize("kind", [Redis, Nats])
 def test_a_group_that_is_taken_away_is_made_again(begin: Begin, kind: type) -> None:
     server = begin(kind, 40)
-    source = server.source(pace(patience=20.0))
+    source = server.source(pace())
     reading = source.read()
     found = [next(reading), next(reading)]
     forget(server)
@@ -378,7 +389,7 @@ def test_redis_says_what_was_trimmed_unread(begin: Begin) -> None:
     with pytest.warns(
         MissedWarning, match="has removed messages before they were read: 110 entries after"
     ):
-        rest = read(server.source(pace()), whole[-1].offset, 50)
+        rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 50)
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
 
 
@@ -388,7 +399,7 @@ def test_redis_says_what_was_deleted_unread(begin: Begin) -> None:
     with redis_client(server) as client:
         client.xdel(TOPIC, "50-0", "60-0")
     with pytest.warns(MissedWarning, match="entries between 40-0 and 60-0"):
-        rest = read(server.source(pace()), whole[-1].offset, 158)
+        rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 158)
     assert len(numbers(rest)) == 158
 
 
@@ -456,10 +467,9 @@ def test_nats_work_queues_go_on_with_what_was_not_acknowledged(begin: Begin) -> 
     found = [batch for _, batch in zip(range(6), rest.read(batches[3].offset), strict=False)]
     assert numbers(found) == list(range(80, ROWS))
     rest.acknowledge(found[-1].offset)  # with it what came before, and was passed over
-    until = monotonic() + 60
-    while ask_nats(server, lambda jetstream: jetstream.stream_info(TOPIC)).state.messages:
-        assert monotonic() < until
-        sleep(0.05)
+    wait_until(
+        lambda: not ask_nats(server, lambda stream: stream.stream_info(TOPIC)).state.messages
+    )
     rest.close()
 
 
@@ -527,7 +537,7 @@ def committed(server: Server, partitions: int = 3) -> list[int]:
     assert isinstance(server, KafkaMock)
     client = Consumer({"bootstrap.servers": server.servers, "group.id": GROUP})
     asked = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
-    found = [part.offset for part in client.committed(asked, timeout=5)]
+    found = [part.offset for part in client.committed(asked, timeout=END)]
     client.close()
     return found
 
@@ -543,34 +553,42 @@ def test_kafka_commits_up_to_the_offset(begin: Begin) -> None:
     assert committed(server) == [ours[str(partition)] for partition in range(3)]
 
 
+@pytest.mark.slow
 def test_kafka_members_share_the_partitions(begin: Begin) -> None:
-    """Each is checkpointed at every batch, so what moves between them moves whole."""
+    """Each is checkpointed at every batch, so that a partition moves with all that was read."""
     server = begin(KafkaMock, 100)
     seen: list[int] = []
+    first, second = (ReadAhead(server.source(pace(rows=1)), 1) for _ in range(2))
+    left = threading.Event()
 
     def consume(ahead: ReadAhead, most: float) -> None:
-        until = monotonic() + most
-        for batch in ahead.read():
+        for count, batch in enumerate(ahead.read(), 1):
             seen.extend(record["id"] for record in batch.records)
             ahead.acknowledge(batch.offset)
-            if monotonic() > until:
+            if count >= most:
                 break
-        ahead.close()
 
-    first, second = (ReadAhead(server.source(pace(rows=1, patience=12.0)), 1) for _ in range(2))
-    stop = threading.Event()
-    producing = threading.Thread(target=lambda: server.produce(100, stop, 3_000))
-    threads = [threading.Thread(target=consume, args=(first, 60.0))]
-    threads.append(threading.Thread(target=consume, args=(second, 4.0)))
+    def come_and_go() -> None:
+        consume(second, 200)
+        second.close()
+        left.set()
+
+    threads = [threading.Thread(target=consume, args=(first, float("inf")))]
+    threads.append(threading.Thread(target=come_and_go))
+    sent = 100
     threads[0].start()
-    sleep(0.5)
-    producing.start()
+    wait_until(lambda: seen)
     threads[1].start()
-    producing.join()
+    after = 0
+    while after < 3:  # some more are sent once the second has gone
+        after += left.is_set()
+        sent = server.produce(sent, threading.Event(), sent + 100)
+        wait_until(lambda sent=sent: len(set(seen)) == sent, what="every message")
+    first.close()
     for thread in threads:
         thread.join()
-    assert set(seen) == set(range(3_000))
-    assert len(seen) < 3_000 + 30  # what was in hand when a partition moved, at each of the moves
+    assert set(seen) == set(range(sent))
+    assert len(seen) < sent + 30  # what was in hand when a partition moved, at each of the moves
 
 
 def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> None:
@@ -582,8 +600,8 @@ def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> Non
     producer.produce(TOPIC, None, key="gone", partition=0)
     producer.produce(TOPIC, b"{", partition=0)
     producer.produce(TOPIC, b'{"id": 1}', partition=0)
-    producer.flush(5)
-    source = server.source(pace(patience=1.0))
+    producer.flush(END)
+    source = server.source(pace(rows=3))
     (batch,) = read(source, count=3)
     assert [type(record) for record in batch.records] == [Unreadable, Unreadable, dict]
 

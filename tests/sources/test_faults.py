@@ -15,6 +15,7 @@ from tests.support.faults.sources import Through, flood, kill_the_consumer, rest
 every_broker = pytest.mark.parametrize("kind", BROKERS, ids=lambda kind: kind.__name__)
 
 
+@pytest.mark.slow
 @every_broker
 def test_a_broker_restarted_under_load_loses_and_doubles_nothing(
     tmp_path: Path, kind: type
@@ -30,6 +31,7 @@ def test_a_broker_restarted_under_load_loses_and_doubles_nothing(
     assert through.sent >= 600
 
 
+@pytest.mark.slow
 @every_broker
 def test_a_consumer_killed_loses_and_doubles_nothing(tmp_path: Path, kind: type) -> None:
     if reason := kind.missing():  # type: ignore[attr-defined]
@@ -43,6 +45,7 @@ def test_a_consumer_killed_loses_and_doubles_nothing(tmp_path: Path, kind: type)
     assert through == Through(faults=1, sent=400, lost=0, duplicates=0)
 
 
+@pytest.mark.slow
 def test_a_consumer_of_a_file_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"".join(record(number) + b"\n" for number in range(400)))

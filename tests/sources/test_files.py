@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from tamis.sources import Batch, Files, SourceError, Unreadable
+from tests.support.wait import END, wait_until
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 every_ending = pytest.mark.parametrize("ending", ENDINGS)
@@ -143,20 +144,14 @@ class Following:
         except SourceError as error:
             self.error = error
 
-    def wait(self, true: Callable[[], bool], seconds: float = 5) -> bool:
-        until = monotonic() + seconds
-        while not true() and monotonic() < until:
-            sleep(0.005)
-        return true()
-
     def wait_for(self, count: int) -> list[int]:
-        self.wait(lambda: len(numbers(self.batches)) >= count)
-        sleep(0.05)
+        wait_until(lambda: len(numbers(self.batches)) >= count)
+        sleep(0.05)  # for what should not come
         return numbers(self.batches)
 
     def stop(self) -> None:
         self.source.close()
-        self._thread.join(5)
+        self._thread.join(END)
         assert not self._thread.is_alive()
 
 
@@ -234,12 +229,13 @@ def test_a_half_written_parquet_file_is_waited_for(
         path.write_bytes(part)
         reader = follow(folder)
         assert reader.wait_for(1) == [40]
-        assert reader.source.waiting == {"a.parquet"}
+        source = reader.source
+        wait_until(lambda source=source: source.waiting == {"a.parquet"})
         reader.stop()
     reader = follow(folder)
     path.write_bytes(whole)
     assert sorted(reader.wait_for(41)) == list(range(41))
-    assert not reader.source.waiting
+    wait_until(lambda: not reader.source.waiting)
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(
@@ -255,7 +251,7 @@ def test_a_file_that_grows_and_grows_lets_others_have_their_turn(tmp_path: Path)
     path = write(tmp_path / "a.jsonl", make_rows(0, 10))
     write(tmp_path / "b.jsonl", make_rows(1000, 10))
     found = []
-    source = Files(tmp_path, rows=5, follow=True, poll=0.01, patience=0.5)
+    source = Files(tmp_path, rows=5, follow=True, poll=0.01)
     for batch in source.read():
         found.append(batch)
         with path.open("a") as file:
@@ -391,7 +387,7 @@ def test_a_file_truncated_while_followed_is_refused(
     reader = follow(path)
     reader.wait_for(30)
     path.write_text("{}\n")
-    assert reader.wait(lambda: reader.error is not None)
+    wait_until(lambda: reader.error is not None)
     assert "it shrank" in str(reader.error)
 
 

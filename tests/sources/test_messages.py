@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from time import monotonic, sleep
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,11 +12,29 @@ from tamis.sources import Batch, Pace, SourceError
 from tamis.sources import messages as module
 from tamis.sources.messages import BrokerAwayError, Message, read_messages
 
+Read = Callable[..., Iterator[Batch]]
+
+
+class Clock(threading.Event):
+    """Time that passes only where somebody waits; as an event, it stops a reader when set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        return self.is_set()
+
 
 class Scripted:
-    """Answers as it is told: lists of numbers, or an outage; its offset is the last number."""
+    """Answers by a script: lists of numbers, or an outage; its offset is the last number."""
 
     def __init__(self, *answers: list[int] | None) -> None:
+        self.clock = Clock()
         self.answers = list(answers)
         self.joined: list[Any] = []
 
@@ -33,41 +50,42 @@ class Scripted:
         if answer is None:
             raise BrokerAwayError("gone")
         if not answer:
-            sleep(seconds)
+            self.clock.wait(seconds)
         return [Message(number, number, number, None) for number in answer]
 
 
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TICK", 0.02)
-    monkeypatch.setattr(module, "RETRY", 0.01)
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[Batch]]:
+    """Read by the broker's own clock."""
 
+    def begin(broker: Scripted, **settings: Any) -> Iterator[Batch]:
+        monkeypatch.setattr(module, "monotonic", broker.clock)
+        pace = Pace(**{"rows": 4, "linger": 1.0, "patience": 4.0} | settings)
+        return read_messages(broker, None, pace, broker.clock)
 
-def read(broker: Scripted, **settings: Any) -> Iterator[Batch]:
-    pace = Pace(**{"rows": 4, "linger": 0.05, "patience": 0.2} | settings)
-    return read_messages(broker, None, pace, threading.Event())
+    return begin
 
 
 def records(batches: Iterator[Batch]) -> list[list[int]]:
     return [batch.records for batch in batches]
 
 
-def test_batches_are_full_or_have_lingered() -> None:
+def test_batches_are_full_or_have_lingered(read: Read) -> None:
     broker = Scripted([1, 2], [3, 4], [5], [], [], [], [], [], [6])
     assert records(read(broker)) == [[1, 2, 3, 4], [5], [6]]
     assert broker.joined == [None]
 
 
-def test_more_than_was_asked_for_is_kept() -> None:
+def test_more_than_was_asked_for_is_kept(read: Read) -> None:
     assert records(read(Scripted(list(range(1, 11))))) == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
 
 
-def test_what_does_not_linger_is_given_at_the_end() -> None:
+def test_what_does_not_linger_is_given_at_the_end(read: Read) -> None:
     assert records(read(Scripted([1], [], [2]), linger=float("inf"))) == [[1, 2]]
 
 
 def test_an_outage_is_sat_out_and_joined_from_what_is_in_hand(
-    caplog: pytest.LogCaptureFixture,
+    read: Read, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = Scripted([1, 2], None, None, None, [3, 4, 5], None, [6])
     assert records(read(broker)) == [[1, 2, 3, 4], [5, 6]]
@@ -75,27 +93,28 @@ def test_an_outage_is_sat_out_and_joined_from_what_is_in_hand(
     assert len(caplog.records) == 2  # one line an outage
 
 
-def test_an_outage_is_counted_from_its_start_and_not_from_a_slow_trainer() -> None:
-    reading = read(Scripted([1, 2, 3, 4], None, [5]), outage=0.1)
+def test_an_outage_is_counted_from_its_start_and_not_from_a_slow_trainer(read: Read) -> None:
+    broker = Scripted([1, 2, 3, 4], None, [5])
+    reading = read(broker, outage=2.0)
     next(reading)
-    sleep(0.3)
+    broker.clock.wait(10.0)
     assert next(reading).records == [5]
     with pytest.raises(SourceError, match="Scripted cannot be reached: gone"):
-        list(read(Scripted([1], *[None] * 100), outage=0.1))
+        list(read(Scripted([1], *[None] * 100), outage=2.0))
 
 
-def test_patience_does_not_count_what_the_trainer_took() -> None:
-    reading = read(Scripted([1, 2, 3, 4], [], [5]), patience=0.1)
+def test_patience_does_not_count_what_the_trainer_took(read: Read) -> None:
+    broker = Scripted([1, 2, 3, 4], [], [5])
+    reading = read(broker, patience=2.0)
     next(reading)
-    sleep(0.2)
+    broker.clock.wait(10.0)
     assert next(reading).records == [5]
 
 
-def test_stopping_ends_it_soon() -> None:
-    stopped = threading.Event()
-    reading = read_messages(Scripted([1, 2, 3, 4]), None, Pace(rows=4), stopped)
+def test_stopping_ends_it(read: Read) -> None:
+    broker = Scripted([1, 2, 3, 4], [5])
+    reading = read(broker, patience=None)
     next(reading)
-    threading.Timer(0.05, stopped.set).start()
-    started = monotonic()
+    broker.clock.set()
     assert list(reading) == []
-    assert monotonic() - started < 1
+    assert broker.answers == [[5]]  # it was not asked again

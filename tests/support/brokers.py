@@ -11,14 +11,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 from tamis.sources import KafkaTopic, NatsStream, Pace, RedisStream, Source
+from tests.support.wait import END, wait_until
 
 HOST = "127.0.0.1"
 TOPIC, GROUP = "rows", "trainer"
-FAST = {"session.timeout.ms": "2000", "heartbeat.interval.ms": "500"}
+FAST = {"session.timeout.ms": "3000", "heartbeat.interval.ms": "500"}
 """Settings by which the mock hands the partitions of a killed member over soon."""
 
 
@@ -28,13 +29,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for_port(port: int, seconds: float = 10) -> None:
-    until = monotonic() + seconds
-    while monotonic() < until:
-        with contextlib.suppress(OSError), socket.create_connection((HOST, port), 0.2):
-            return
-        sleep(0.02)
-    raise TimeoutError(f"nothing answers on port {port}")
+def wait_for_port(port: int) -> None:
+    def answers() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, port), 5):
+            return True
+        return False
+
+    wait_until(answers, what=f"an answer on port {port}")
 
 
 def record(number: int) -> bytes:
@@ -56,7 +57,7 @@ class Redis:
 
     @staticmethod
     def missing() -> str:
-        """Say why it cannot be started here, if so."""
+        """Return why it cannot be started here, or nothing."""
         return "" if shutil.which("redis-server") else "no redis-server on this machine"
 
     def start(self) -> None:
@@ -216,7 +217,7 @@ class KafkaMock:
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(END)
         self.process.stdout.close()
 
     def source(self, pace: Pace, **settings: Any) -> Source:
@@ -245,7 +246,7 @@ class KafkaMock:
                 sleep(0.002)
             while len(producer) > 500 and not stop.is_set():
                 producer.poll(0.05)
-        assert producer.flush(30) == 0
+        assert producer.flush(END) == 0
         return number
 
     def _say(self, word: str) -> None:

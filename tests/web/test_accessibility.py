@@ -12,7 +12,7 @@ from tamis.cli.main import main
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import make_hostile
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 

@@ -20,7 +20,7 @@ from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import BAD, CLASSES, make_hostile
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 Serve = Callable[..., Server]
 SHOWN = "[...document.querySelectorAll('#cards .card')].map(card => card.innerText)"
 CURRENT = "document.querySelector('#current p').innerText"

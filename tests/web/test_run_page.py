@@ -176,7 +176,7 @@ def test_no_run_costs_one_line(command: str, tmp_path: Path, capsys) -> None:
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
-@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1200])
 def test_it_fits_a_phone_and_a_desk(browser: Chromium, folder: Path, width: int) -> None:
     main(["report", str(folder)])
@@ -187,7 +187,7 @@ def test_it_fits_a_phone_and_a_desk(browser: Chromium, folder: Path, width: int)
     tab.close()
 
 
-@pytest.mark.browser
+@pytest.mark.slow
 def test_it_is_dark_where_that_is_preferred_and_prints_on_white(
     browser: Chromium, folder: Path
 ) -> None:
@@ -206,7 +206,7 @@ def test_it_is_dark_where_that_is_preferred_and_prints_on_white(
         tab.close()
 
 
-@pytest.mark.browser
+@pytest.mark.slow
 def test_the_browser_runs_nothing_of_a_hostile_run(browser: Chromium, tmp_path: Path) -> None:
     folder = make_hostile(tmp_path / "run")
     main(["report", str(folder)])

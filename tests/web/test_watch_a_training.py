@@ -22,7 +22,7 @@ from tamis.streams import Constant, Replay, Symmetric, digits
 from tests.support.chromium import Chromium
 from tests.support.sample_run import CLASSES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 NEWS = "document.querySelector('#news').innerText"
 
 
