@@ -5,8 +5,8 @@ from torch import Generator
 from torch.nn.functional import cross_entropy
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
-from tamis import ModelView, Plausible
-from tamis.integrations import Sieve, SieveSampler
+from tamis import Plausible, Sieve
+from tamis.integrations import SieveSampler
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
 
@@ -18,9 +18,9 @@ rows = TensorDataset(inputs, labels)
 model = start(mlp, data.input_shape, classes=10, seed=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 
-sieve = Sieve(Plausible(mend=False), k=64)  # indices cannot carry a mended label
+sieve = Sieve(model, k=64, selector=Plausible(mend=False))  # indices carry no targets
 pools = BatchSampler(SequentialSampler(rows), batch_size=256, drop_last=False)
-loader = DataLoader(rows, batch_sampler=SieveSampler(pools, rows, model, sieve))
+loader = DataLoader(rows, batch_sampler=SieveSampler(pools, rows, sieve))
 
 for _ in range(15):
     for x, y in loader:
@@ -28,6 +28,6 @@ for _ in range(15):
         cross_entropy(model(x), y).backward()
         optimizer.step()
 
-found = ModelView(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+found = sieve.averaged.logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
-print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")
+print(f"accuracy {accuracy:.3f}, picks {sieve.checksum:08x}")

@@ -5,8 +5,8 @@ from torch import Generator
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from tamis import ModelView, Plausible
-from tamis.integrations import Columns, Sieve, SieveLoader
+from tamis import Sieve
+from tamis.integrations import Columns, SieveLoader
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
 
@@ -19,14 +19,14 @@ pools = DataLoader(
 )
 model = start(mlp, data.input_shape, classes=10, seed=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-sieve = Sieve(Plausible(), k=64)
+sieve = Sieve(model, k=64)
 
 for _ in range(15):
-    for x, targets, _ in SieveLoader(pools, model, sieve, Columns(ids=2)):
+    for x, targets, _ in SieveLoader(pools, sieve, Columns(ids=2)):
         optimizer.zero_grad()
         cross_entropy(model(x), targets).backward()
         optimizer.step()
 
-found = ModelView(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+found = sieve.averaged.logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
-print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")
+print(f"accuracy {accuracy:.3f}, picks {sieve.checksum:08x}")

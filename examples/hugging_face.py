@@ -7,8 +7,7 @@ from torch import Generator, Tensor, nn
 from transformers import TrainingArguments
 from transformers.utils import ModelOutput
 
-from tamis import ModelView, Plausible
-from tamis.integrations import Sieve
+from tamis import ModelView, Sieve
 from tamis.integrations.transformers import SieveTrainer
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
@@ -32,7 +31,8 @@ class Digits(nn.Module):
         return ModelOutput(logits=self.net(pixels))
 
 
-sieve, model = Sieve(Plausible(), k=64), Digits()
+model = Digits()
+sieve = Sieve(model, k=64)
 with tempfile.TemporaryDirectory() as folder:
     settings = TrainingArguments(
         folder,
@@ -55,4 +55,4 @@ logits = ModelView(model, sieve.average, columns={"pixels": data.test_inputs}).l
     torch.arange(len(data.test_labels))[:, None]
 )
 accuracy = (logits.argmax(dim=1) == data.test_labels).float().mean().item()
-print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")
+print(f"accuracy {accuracy:.3f}, picks {sieve.checksum:08x}")

@@ -6,8 +6,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from tamis import ModelView, Plausible
-from tamis.integrations import Columns, Sieve
+from tamis import Sieve
+from tamis.integrations import Columns
 from tamis.integrations.lightning import SieveCallback
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
@@ -40,7 +40,8 @@ class Digits(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.3)
 
 
-sieve, model = Sieve(Plausible(), k=64), Digits()
+model = Digits()
+sieve = Sieve(model, k=64)
 trainer = Trainer(
     max_epochs=15,
     callbacks=[SieveCallback(sieve, Columns(ids=2))],
@@ -51,6 +52,6 @@ trainer = Trainer(
 )
 trainer.fit(model, pools)
 
-found = ModelView(model, sieve.average).logits(data.test_inputs).argmax(dim=1)
+found = sieve.averaged.logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
-print(f"accuracy {accuracy:.3f}, picks {sieve.chain:08x}")
+print(f"accuracy {accuracy:.3f}, picks {sieve.checksum:08x}")

@@ -4,7 +4,6 @@ import torch
 from sklearn.model_selection import cross_val_score
 from torch import Generator, nn
 
-from tamis import ModelView
 from tamis.integrations.skorch import SieveNet
 from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
@@ -33,7 +32,7 @@ net = SieveNet(
 scores = cross_val_score(net, inputs.numpy(), labels.numpy(), cv=2)
 net.fit(inputs.numpy(), labels.numpy())
 
-found = ModelView(net.module_, net.sieve_.average).logits(data.test_inputs).argmax(dim=1)
+found = net.sieve_.averaged.logits(data.test_inputs).argmax(dim=1)
 accuracy = (found == data.test_labels).float().mean().item()
 print(f"cross-validated against labels 60% of which are right: {scores.mean():.2f}")
-print(f"accuracy {accuracy:.3f}, picks {net.sieve_.chain:08x}")
+print(f"accuracy {accuracy:.3f}, picks {net.sieve_.checksum:08x}")

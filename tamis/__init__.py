@@ -11,11 +11,12 @@ if TYPE_CHECKING:  # the same as in `_MODULES`, for type checkers and editors
     from tamis.checkpoint import Checkpoints
     from tamis.data import Picks, Samples, Search, Slot
     from tamis.errors import TamisError
+    from tamis.integrations import Sieve
     from tamis.model_view import Average, ModelView, Window
     from tamis.monitoring import Accuracy, CollapseWarning, Monitor
     from tamis.noise import Alarm, Tracker
     from tamis.optim import ADMM
-    from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector, pick
+    from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
     from tamis.sources import BadInputError, Validator
     from tamis.streams import Replay
     from tamis.training import DivergedError, Execution, Trainer
@@ -48,6 +49,7 @@ __all__ = [
     "Samples",
     "Search",
     "Selector",
+    "Sieve",
     "Sliding",
     "Slot",
     "TamisError",
@@ -55,7 +57,6 @@ __all__ = [
     "Trainer",
     "Validator",
     "Window",
-    "pick",
 ]
 
 _MODULES = {
@@ -63,11 +64,12 @@ _MODULES = {
     "tamis.checkpoint": ("Checkpoints",),
     "tamis.data": ("Picks", "Samples", "Search", "Slot"),
     "tamis.errors": ("TamisError",),
+    "tamis.integrations": ("Sieve",),
     "tamis.model_view": ("Average", "ModelView", "Window"),
     "tamis.monitoring": ("Accuracy", "CollapseWarning", "Monitor"),
     "tamis.noise": ("Alarm", "Tracker"),
     "tamis.optim": ("ADMM",),
-    "tamis.selectors": ("ITLM", "OGRS", "Naive", "Oracle", "Plausible", "Selector", "pick"),
+    "tamis.selectors": ("ITLM", "OGRS", "Naive", "Oracle", "Plausible", "Selector"),
     "tamis.sources": ("BadInputError", "Validator"),
     "tamis.streams": ("Replay",),
     "tamis.training": ("DivergedError", "Execution", "Trainer"),

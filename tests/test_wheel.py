@@ -24,9 +24,9 @@ import tamis
 ROOT = Path(__file__).parent.parent
 PROGRAM = """
 import torch
-from tamis import Naive, pick
-model, chance = torch.nn.Linear(2, 2), torch.Generator().manual_seed(0)
-print(len(pick(Naive(), model, torch.eye(2), torch.tensor([0, 1]), 1, chance).rows))
+from tamis import Naive, Sieve
+sieve = Sieve(torch.nn.Linear(2, 2), 1, Naive())
+print(len(sieve.pick(torch.eye(2), torch.tensor([0, 1])).rows))
 """
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Where inputs, labels and ids stand in a batch."""
+"""Which parts of a batch are inputs, labels and ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Columns:
     ids: int | str | None = None
 
     def parts(self, batch: Any) -> tuple[Inputs, Tensor, Tensor | None]:
-        """Take inputs, labels and ids out of a batch."""
+        """Return the inputs, labels and ids of a batch."""
         inputs = (
             {name: batch[name] for name in self.inputs}
             if isinstance(self.inputs, tuple)
@@ -48,17 +48,17 @@ class Columns:
         return parts if isinstance(batch, Mapping) else type(batch)(parts.values())
 
 
-def sent(batch: Any, device: torch.device) -> Any:
-    """Move the tensors of a batch to a device."""
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Return a batch with its tensors on a device."""
     if isinstance(batch, Tensor):
         return batch.to(device)
     if isinstance(batch, Mapping):
-        return {name: sent(part, device) for name, part in batch.items()}
+        return {name: to_device(part, device) for name, part in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(sent(part, device) for part in batch)
+        return type(batch)(to_device(part, device) for part in batch)
     return batch
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Say where a model is."""
+    """Return the device of a model."""
     return next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""Lightning: a callback that lets the module see only the rows that are picked."""
+"""Lightning: a callback that passes only the picked rows to the module."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HOOK = "on_after_batch_transfer"
 class SieveCallback(Callback):
     """Picks rows of every training batch just before the step, with the model as it is then.
 
-    The module's `forward` takes the inputs and returns logits. What the sieve remembers is saved
-    in checkpoints, and taken up when `fit` resumes from one.
+    The sieve is that of the module, whose `forward` takes the inputs and returns logits. Its state
+    is saved in checkpoints, and restored when `fit` resumes from one.
     """
 
     def __init__(self, sieve: Sieve, columns: Columns = POSITIONS) -> None:
@@ -34,10 +34,10 @@ class SieveCallback(Callback):
         self._owner: Any = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Put the sieve behind the hook, wherever the trainer will look for it."""
+        """Wrap the hook with the sieve, on the object that the trainer will call it on."""
         if stage != "fit":
             return
-        # Lightning asks one of the two: the data module, unless only the module has the hook.
+        # Lightning calls one of the two: the data module, unless only the module has the hook.
         data: Any = getattr(trainer, "datamodule", None)
         by_module = data is None or (
             is_overridden(HOOK, pl_module) and not is_overridden(HOOK, data)
@@ -47,33 +47,33 @@ class SieveCallback(Callback):
 
         def hook(batch: Any, dataloader_idx: int) -> Any:
             batch = before(batch, dataloader_idx)
-            return self.sieve.sift(pl_module, batch, self.columns) if trainer.training else batch
+            return self.sieve.sift(batch, self.columns) if trainer.training else batch
 
         setattr(owner, HOOK, hook)
         self._owner = owner
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Count steps from where the trainer stands, at the start or after a resume."""
+        """Count steps from the trainer's present one, at the start or after a resume."""
         self._steps = trainer.global_step
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, *_: Any, **__: Any
     ) -> None:
-        """Remember the model, unless gradients are still being gathered for a step."""
+        """Update the sieve, unless gradients are still being accumulated for a step."""
         if trainer.global_step > self._steps:
-            self.sieve.update(pl_module)
+            self.sieve.update()
         self._steps = trainer.global_step
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Leave the module as it was."""
+        """Restore the hook."""
         if self._owner is not None:
             delattr(self._owner, HOOK)
             self._owner = None
 
     def state_dict(self) -> State:
-        """Give what the sieve remembers to the checkpoint."""
+        """Return the sieve's state, for the checkpoint."""
         return self.sieve.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Take it back from a checkpoint."""
+        """Restore the sieve from a checkpoint."""
         self.sieve.load_state_dict(state_dict)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.utils.data import Dataset
 
-from tamis.integrations.columns import Columns, device_of, sent
+from tamis.integrations.columns import device_of, to_device
 from tamis.integrations.sieve import Sieve
 from tamis.selectors import Plausible, Selector
 
@@ -19,8 +19,6 @@ except ModuleNotFoundError:
     raise ImportError(
         "tamis.integrations.skorch needs skorch: pip install 'tamis[sklearn]'"
     ) from None
-
-NUMBERED = Columns(ids=2)
 
 
 class SieveNet(NeuralNetClassifier):
@@ -49,32 +47,32 @@ class SieveNet(NeuralNetClassifier):
         self.seed = seed
 
     def initialize(self) -> SieveNet:
-        """Begin anew, with a fresh selector."""
+        """Initialise the module, with a new copy of the selector."""
         super().initialize()
         selector = Plausible() if self.selector is None else copy.deepcopy(self.selector)
-        self.sieve_ = Sieve(selector, self.k, ema=self.ema, seed=self.seed)
+        self.sieve_ = Sieve(self.module_, self.k, selector, ema=self.ema, seed=self.seed)
         self.rows_ = 0
         return self
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Read batches; of those to train on, keep the number of every row at hand."""
+        """Return batches; those to train on are read with the numbers of their rows."""
         if not training:
             return super().get_iterator(dataset, training)
         numbered = Numbered(dataset, self.rows_)
         self.rows_ += len(dataset)
-        return Handing(self, super().get_iterator(numbered, training))
+        return WithoutNumbers(self, super().get_iterator(numbered, training))
 
     def train_step(self, batch: Any, **fit_params: Any) -> Any:
         """Take a step on the picks."""
-        rows = sent((*batch, self.ids_), device_of(self.module_))
-        inputs, targets, _ = self.sieve_.sift(self.module_, rows, NUMBERED)
-        step = super().train_step((inputs, targets), **fit_params)
-        self.sieve_.update(self.module_)
+        self.sieve_.model = self.module_  # set_params may have built another
+        inputs, labels, ids = to_device((*batch, self.ids_), device_of(self.module_))
+        step = super().train_step(self.sieve_(inputs, labels, ids), **fit_params)
+        self.sieve_.update()
         return step
 
 
 class Numbered(Dataset[Any]):
-    """Hands out every row with its number."""
+    """Returns every row with its number."""
 
     def __init__(self, dataset: Any, first: int) -> None:
         self.dataset = dataset
@@ -87,10 +85,10 @@ class Numbered(Dataset[Any]):
         return self.dataset[row], self.first + row
 
 
-class Handing:
-    """Yields batches of inputs and labels, as skorch and its callbacks know them.
+class WithoutNumbers:
+    """Yields batches of inputs and labels, as skorch and its callbacks expect them.
 
-    The numbers of their rows are handed to the net.
+    The numbers of their rows are set on the net.
     """
 
     def __init__(self, net: SieveNet, batches: Any) -> None:

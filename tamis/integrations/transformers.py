@@ -20,7 +20,7 @@ except ModuleNotFoundError:
     ) from None
 
 FILE = "sieve.pt"
-"""What the sieve remembers, in the folder of a checkpoint."""
+"""The sieve's state, in the folder of a checkpoint."""
 UNUSED = "The column of ids would be removed as unused: set remove_unused_columns=False."
 
 
@@ -29,7 +29,7 @@ class SieveTrainer(Trainer):
 
     The loss is the mean cross entropy of the picks, whatever loss the model has. `ids` names the
     column of the dataset by which rows are known when they come again; the model never sees it.
-    What the sieve remembers is saved with every checkpoint, and taken up by
+    The sieve is that of the model. Its state is saved with every checkpoint, and restored by
     `train(resume_from_checkpoint=...)`.
     """
 
@@ -42,7 +42,7 @@ class SieveTrainer(Trainer):
         self.sieve = sieve
         self.ids = ids
         self.model_accepts_loss_kwargs = False  # what older versions go by instead
-        self.add_callback(Remember(sieve))
+        self.add_callback(SieveSaver(sieve))
 
     def compute_loss(
         self,
@@ -58,7 +58,7 @@ class SieveTrainer(Trainer):
         labels = inputs["labels"]
         columns = {name: part for name, part in inputs.items() if isinstance(part, Tensor)}
         del columns["labels"]
-        picks = self.sieve.pick(self.accelerator.unwrap_model(model), columns, labels, ids)
+        picks = self.sieve.pick(columns, labels, ids)
         outputs = model(**{name: part[picks.rows] for name, part in columns.items()})
         targets = labels[picks.rows] if picks.targets is None else picks.targets
         losses = cross_entropy(outputs.logits, targets)
@@ -75,7 +75,7 @@ class SieveTrainer(Trainer):
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """Train; what the sieve remembers comes from the checkpoint that is resumed from."""
+        """Train; the sieve's state is restored from the checkpoint that is resumed from."""
         folder = resume_from_checkpoint
         if folder is True:
             folder = get_last_checkpoint(self.args.output_dir)
@@ -84,17 +84,17 @@ class SieveTrainer(Trainer):
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
 
-class Remember(TrainerCallback):
-    """Tells the sieve of steps that were taken and checkpoints that were written."""
+class SieveSaver(TrainerCallback):
+    """Updates the sieve after each step, and saves it with each checkpoint."""
 
     def __init__(self, sieve: Sieve) -> None:
         self.sieve = sieve
 
-    def on_step_end(self, *_: Any, **given: Any) -> None:
-        """Remember the model."""
-        self.sieve.update(given["model"])
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        """Take in the model's weights."""
+        self.sieve.update()
 
     def on_save(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
-        """Save what the sieve remembers beside the model."""
+        """Save the sieve beside the model."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         torch.save(self.sieve.state_dict(), folder / FILE)

@@ -13,7 +13,6 @@ from tamis.selectors.o2u import O2U
 from tamis.selectors.ogrs.rule import OGRS
 from tamis.selectors.open_set import PCLOF
 from tamis.selectors.oracle import Oracle
-from tamis.selectors.pick import pick
 from tamis.selectors.plausible.rule import Plausible
 from tamis.selectors.protocol import Selector
 from tamis.selectors.rho import RHO
@@ -57,5 +56,4 @@ __all__ = [
     "Plausible",
     "Selector",
     "TopoFilter",
-    "pick",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -10,8 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tamis import ITLM, OGRS, Average, Picks, Plausible, Selector, Slot, Trainer, pick
-from tamis.integrations import Sieve
+from tamis import (
+    ITLM,
+    OGRS,
+    Average,
+    ModelView,
+    Picks,
+    Plausible,
+    Samples,
+    Selector,
+    Sieve,
+    Slot,
+    Trainer,
+)
 
 POOL, K, RATE, EPOCHS = 64, 16, 0.1, 2
 
@@ -31,8 +43,8 @@ class Rows:
 class Recording(Sieve):
     """A sieve that keeps the ids of all its picks, in order."""
 
-    def __init__(self, selector: Selector) -> None:
-        super().__init__(selector, K)
+    def __init__(self, model: nn.Module, selector: Selector) -> None:
+        super().__init__(model, K, selector, window="average", warm_up=0)
         self.log: list[list[int]] = []
 
     def pick(self, *given: object, **named: object) -> Picks:
@@ -80,10 +92,14 @@ def train_plainly() -> Callable[..., list[list[int]]]:
     ) -> list[list[int]]:
         optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
         generator, average = torch.Generator().manual_seed(0), Average(0.99)
+        uses: Counter[int] = Counter()
         picked = []
         for number, (inputs, labels, ids) in enumerate(pools, 1):
-            picks = pick(selector, model, inputs, labels, K, generator, ids, average)
+            used = torch.tensor([uses[row] for row in ids.tolist()])
+            pool = Samples(inputs, labels, ids, used)
+            picks = selector.select(pool, ModelView(model, average), K, generator).real()
             picked.append(ids[picks.rows].tolist())
+            uses.update(picked[-1])
             targets = labels[picks.rows] if picks.targets is None else picks.targets
             losses = cross_entropy(model(inputs[picks.rows]), targets, reduction="none")
             loss = losses.mean() if picks.weights is None else (losses * picks.weights).mean()

@@ -73,7 +73,8 @@ def pools(rows) -> DataLoader:
 def test_it_picks_as_the_plain_loop_does(
     fresh, rows, net, pools, recording, module, trainer, train_plainly, same_weights
 ) -> None:
-    found, other, sieve = module(net()), net(), recording(fresh())
+    found, other = module(net()), net()
+    sieve = recording(found, fresh())
     trainer(sieve).fit(found, pools)
     assert sieve.log == train_plainly(fresh(), other, rows.pools())
     assert same_weights(found.net, other)
@@ -88,7 +89,7 @@ def test_validation_sees_all_rows(net, pools, recording, module, trainer) -> Non
             self.rows += len(batch[0])
 
     found = Validated(net())
-    trainer(recording(Plausible()), num_sanity_val_steps=0).fit(found, pools, pools)
+    trainer(recording(found, Plausible()), num_sanity_val_steps=0).fit(found, pools, pools)
     assert found.rows == 2 * 256
 
 
@@ -105,7 +106,8 @@ class Stream(IterableDataset):
 def test_a_stream_without_length(
     rows, net, recording, module, trainer, train_plainly, same_weights
 ) -> None:
-    found, other, sieve = module(net()), net(), recording(Plausible())
+    found, other = module(net()), net()
+    sieve = recording(found, Plausible())
     trainer(sieve, epochs=1).fit(found, DataLoader(Stream(rows.pools()), batch_size=None))
     assert sieve.log == train_plainly(Plausible(), other, rows.pools())
     assert same_weights(found.net, other)
@@ -114,7 +116,8 @@ def test_a_stream_without_length(
 def test_gathered_gradients(
     rows, net, pools, recording, module, trainer, train_plainly, same_weights
 ) -> None:
-    found, other, sieve = module(net()), net(), recording(Plausible())
+    found, other = module(net()), net()
+    sieve = recording(found, Plausible())
     trainer(sieve, accumulate_grad_batches=2).fit(found, pools)
     assert sieve.log == train_plainly(Plausible(), other, rows.pools(), gathered=2)
     assert same_weights(found.net, other)
@@ -123,9 +126,10 @@ def test_gathered_gradients(
 def test_resumed_equals_unbroken(
     fresh, rows, net, pools, recording, module, trainer, same_weights, tmp_path
 ) -> None:
-    whole, unbroken = recording(fresh()), module(net())
+    unbroken, resumed = module(net()), module(net())
+    whole = recording(unbroken, fresh())
     trainer(whole).fit(unbroken, pools)
-    first, second, resumed = recording(fresh()), recording(fresh()), module(net())
+    first, second = recording(resumed, fresh()), recording(resumed, fresh())
     begun = trainer(first, epochs=1)
     begun.fit(module(net()), pools)
     begun.save_checkpoint(tmp_path / "half.ckpt")
@@ -146,8 +150,9 @@ def test_a_data_module(
         def on_after_batch_transfer(self, batch, dataloader_idx):
             return [2 * batch[0], *batch[1:]]
 
-    sieve = recording(Plausible())
-    trainer(sieve).fit(module(net()), datamodule=Doubling() if own_hook else Data())
+    found = module(net())
+    sieve = recording(found, Plausible())
+    trainer(sieve).fit(found, datamodule=Doubling() if own_hook else Data())
     factor = 2 if own_hook else 1
     shown = [(factor * inputs, labels, ids) for inputs, labels, ids in rows.pools()]
     assert sieve.log == train_plainly(Plausible(), net(), shown)

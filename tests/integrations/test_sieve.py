@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
-from tamis import OGRS, Naive, Plausible
-from tamis.integrations import Columns, Sieve, SieveLoader, SieveSampler
+from tamis import OGRS, Naive, Plausible, Sieve, Sliding, Trainer
+from tamis.integrations import Columns, SieveLoader, SieveSampler
 from tamis.selectors import RHO, MentorNet
 
 NUMBERED = Columns(ids=2)
@@ -34,15 +34,67 @@ def train(model: nn.Module, batches) -> None:
         optimizer.step()
 
 
+def test_it_picks_as_a_trainer_with_a_new_pool_a_slot(fresh, rows, net, same_weights) -> None:
+    model, other = net(), net()
+    sieve = Sieve(model, 16, fresh(), warm_up=1)
+    log = []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, labels, ids in rows.pools()[:4]:
+        chosen, targets = sieve(inputs, labels, ids)
+        log.append(sieve.picked.tolist())
+        optimizer.zero_grad()
+        cross_entropy(model(chosen), targets).backward()
+        optimizer.step()
+        sieve.update()
+    trainer = Trainer(
+        other, torch.optim.SGD(other.parameters(), lr=0.1), fresh(), Sliding(64), 16,
+        warm_up=1, predict_first=False,
+    )  # fmt: skip
+    pools = [(inputs, labels) for inputs, labels, _ in rows.pools()[:4]]
+    assert log == [slot.ids.tolist() for slot in trainer.run(pools)]
+    assert same_weights(model, other)
+
+
+def test_it_counts_the_uses_of_every_id_and_forgets_the_oldest(rows, net) -> None:
+    class Watched(Naive):
+        def select(self, pool, *given):
+            seen.append(dict(zip(pool.ids.tolist(), pool.uses.tolist(), strict=True)))
+            return super().select(pool, *given)
+
+    seen: list[dict[int, int]] = []
+    sieve = Sieve(net(), 16, Watched(), warm_up=0)
+    short = Sieve(net(), 64, Naive(), remembered=64)
+    used = dict.fromkeys(range(256), 0)
+    for inputs, labels, ids in rows.pools():
+        sieve(inputs, labels, ids)
+        short(inputs, labels, ids)
+        assert seen[-1] == {row: used[row] for row in ids.tolist()}
+        for row in sieve.picked.tolist():
+            used[row] += 1
+    assert sum(used.values()) == 128
+    assert max(used.values()) == 2
+    assert short.uses.of(rows.ids).tolist() == [0] * 192 + [1] * 64
+    again = Sieve(net(), 16, Watched(), warm_up=0)
+    again.load_state_dict(sieve.state_dict())
+    assert again.uses.of(rows.ids).tolist() == list(used.values())
+
+
+def test_the_default_is_plausible_through_averaged_weights(net) -> None:
+    sieve = Sieve(net(), 8)
+    assert isinstance(sieve.selector, Plausible)
+    assert (sieve.window, sieve.warm_up) == (None, 0)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_picks_as_the_plain_loop_does(
     fresh, rows, net, recording, train_plainly, same_weights, workers: int
 ) -> None:
-    model, other, sieve = net(), net(), recording(fresh())
+    model, other = net(), net()
+    sieve = recording(model, fresh())
     data = TensorDataset(rows.inputs, rows.labels, rows.ids)
     pools = DataLoader(data, 64, num_workers=workers)
     for _ in range(2):
-        train(model, SieveLoader(pools, model, sieve, NUMBERED))
+        train(model, SieveLoader(pools, sieve, NUMBERED))
     assert sieve.log == train_plainly(fresh(), other, rows.pools())
     assert same_weights(model, other)
 
@@ -51,10 +103,11 @@ def test_a_loader_picks_as_the_plain_loop_does(
 def test_a_sampler_without_workers_picks_as_the_plain_loop_does(
     selector, rows, net, recording, train_plainly, same_weights
 ) -> None:
-    model, other, sieve = net(), net(), recording(selector())
+    model, other = net(), net()
+    sieve = recording(model, selector())
     data = TensorDataset(rows.inputs, rows.labels)
     pools = BatchSampler(SequentialSampler(data), 64, drop_last=False)
-    loader = DataLoader(data, batch_sampler=SieveSampler(pools, data, model, sieve))
+    loader = DataLoader(data, batch_sampler=SieveSampler(pools, data, sieve))
     assert len(loader) == 4
     for _ in range(2):
         train(model, loader)
@@ -64,28 +117,30 @@ def test_a_sampler_without_workers_picks_as_the_plain_loop_does(
 
 def test_a_sampler_with_workers_picks_by_an_old_model(rows, net, recording, train_plainly) -> None:
     """Two workers ask for four batches ahead: a whole epoch is picked by the first model."""
-    model, sieve = net(), recording(OGRS())
+    model = net()
+    sieve = recording(model, OGRS())
     data = TensorDataset(rows.inputs, rows.labels)
     pools = BatchSampler(SequentialSampler(data), 64, drop_last=False)
-    sampler = SieveSampler(pools, data, model, sieve)
+    sampler = SieveSampler(pools, data, sieve)
     train(model, DataLoader(data, batch_sampler=sampler, num_workers=2))
-    still = recording(OGRS())
+    still = recording(net(), OGRS())
     for pool in rows.pools()[:4]:
-        still.pick(net(), *pool)
+        still.pick(*pool)
     assert sieve.log == still.log
     assert sieve.log != train_plainly(OGRS(), net(), rows.pools()[:4])
 
 
 def test_a_sampler_refuses_what_indices_cannot_carry(rows, net) -> None:
     data = TensorDataset(rows.inputs, rows.labels)
-    sampler = SieveSampler([[0, 1, 2]], data, net(), Sieve(Plausible(), 2))
+    sampler = SieveSampler([[0, 1, 2]], data, Sieve(net(), 2))
     with pytest.raises(TypeError, match=r"Plausible\(mend=False\)"):
         next(iter(sampler))
 
 
 def test_weights_are_factors_on_shares(rows, net, recording, train_plainly) -> None:
-    model, other, sieve = net(), net(), recording(MentorNet())
-    train(model, SieveLoader(rows.pools(), model, sieve, NUMBERED))
+    model, other = net(), net()
+    sieve = recording(model, MentorNet())
+    train(model, SieveLoader(rows.pools(), sieve, NUMBERED))
     assert sieve.log == train_plainly(MentorNet(), other, rows.pools())
     for one, two in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(one, two)
@@ -105,19 +160,18 @@ class Masked(nn.Module):
 
 
 def test_inputs_by_name(fresh, rows, net, recording) -> None:
-    bare, masked = recording(fresh()), recording(fresh())
     model = net()
-    named = Masked(model)
+    bare, masked = recording(model, fresh()), recording(Masked(model), fresh())
     for inputs, labels, ids in rows.pools():
-        bare.pick(model, inputs, labels, ids)
-        bare.update(model)
+        bare.pick(inputs, labels, ids)
+        bare.update()
         batch = {"mask": torch.ones_like(inputs), "points": inputs, "y": labels, "row": ids}
         batch["name"] = "kept"
-        found = masked.sift(named, batch, Columns(("points", "mask"), "y", "row"))
+        found = masked.sift(batch, Columns(("points", "mask"), "y", "row"))
         assert found["name"] == "kept"
         assert len(found["points"]) == len(found["mask"]) == len(found["y"])
         assert found["row"].tolist() == masked.log[-1]
-        masked.update(named)
+        masked.update()
     assert masked.log == bare.log
 
 
@@ -136,45 +190,48 @@ class Cast(nn.Module):
 
 
 def test_a_cast_of_the_logits_is_no_other_head(rows, net) -> None:
-    Sieve(OGRS(), 8).pick(Cast(net(), 1), rows.inputs, rows.labels)
+    Sieve(Cast(net(), 1), 8, OGRS(), warm_up=0).pick(rows.inputs, rows.labels)
     with pytest.raises(TypeError, match="ends in a linear layer"):
-        Sieve(OGRS(), 8).pick(Cast(net(), 2), rows.inputs, rows.labels)
+        Sieve(Cast(net(), 2), 8, OGRS(), warm_up=0).pick(rows.inputs, rows.labels)
 
 
 def test_weights_with_inputs_by_name(rows, net) -> None:
     inputs, labels, _ = rows.pools()[0]
     batch = {"points": inputs, "mask": torch.ones_like(inputs), "y": labels}
-    found = Sieve(MentorNet(), 8).sift(Masked(net()), batch, Columns(("points", "mask"), "y"))
+    found = Sieve(Masked(net()), 8, MentorNet(), warm_up=0).sift(
+        batch, Columns(("points", "mask"), "y")
+    )
     assert found["y"].shape == (len(found["mask"]), 3)
 
 
 def test_saved_and_resumed_equals_unbroken(fresh, rows, net, recording) -> None:
     def go_through(sieve, pools) -> None:
         for inputs, labels, ids in pools:
-            sieve.pick(model, inputs, labels, ids)
-            sieve.update(model)
+            sieve.pick(inputs, labels, ids)
+            sieve.update()
 
-    model, whole, first, second = net(), *(recording(fresh()) for _ in range(3))
+    model = net()
+    whole, first, second = (recording(model, fresh()) for _ in range(3))
     go_through(whole, rows.pools())
     go_through(first, rows.pools()[:3])
     second.load_state_dict(first.state_dict())
     go_through(second, rows.pools()[3:])
     assert first.log + second.log == whole.log
-    assert second.chain == whole.chain != first.chain
+    assert second.checksum == whole.checksum != first.checksum
 
 
 def test_rows_without_ids_are_numbered_as_they_come(rows, net) -> None:
-    sieve = Sieve(Naive(), 64, ema=None)
+    sieve = Sieve(net(), 64, Naive(), ema=None)
     for inputs, labels, _ in rows.pools()[:2]:
-        sieve.pick(net(), inputs, labels)
+        sieve.pick(inputs, labels)
     assert sorted(sieve.picked.tolist()) == list(range(64, 128))
 
 
 def test_clear_sentences(rows, net) -> None:
     with pytest.raises(ValueError, match="at least 1 pick"):
-        Sieve(Naive(), 0)
+        Sieve(net(), 0)
     with pytest.raises(ValueError, match="None of 256 rows can be trained on"):
-        Sieve(Naive(), 1).pick(net(), rows.inputs * torch.nan, rows.labels)
+        Sieve(net(), 1, Naive()).pick(rows.inputs * torch.nan, rows.labels)
 
 
 @pytest.mark.parametrize("name", NEEDS)

@@ -82,7 +82,8 @@ def nets(**settings):
 def test_skorch_picks_as_the_plain_loop_does(
     fresh, rows, net, recording, train_plainly, same_weights
 ) -> None:
-    found, other, sieve = nets(module=net, selector=fresh()).initialize(), net(), recording(fresh())
+    found, other = nets(module=net, selector=fresh()).initialize(), net()
+    sieve = recording(found.module_, fresh())
     found.sieve_ = sieve
     found.partial_fit(rows.inputs.numpy(), rows.labels.numpy())
     assert sieve.log == train_plainly(fresh(), other, rows.pools())
@@ -92,7 +93,7 @@ def test_skorch_picks_as_the_plain_loop_does(
 def test_skorch_in_a_stream(rows, net, recording, train_plainly, same_weights) -> None:
     """Each partial fit brings other rows, as one epoch of pools does."""
     found, other = nets(module=net, max_epochs=1).initialize(), net()
-    sieve = found.sieve_ = recording(Plausible())
+    sieve = found.sieve_ = recording(found.module_, Plausible())
     pools = rows.pools()[:4]
     for inputs, labels, _ in pools:
         found.partial_fit(inputs, labels)

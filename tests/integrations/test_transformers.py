@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from tamis import Average, Plausible, pick
+from tamis import Average, ModelView, Plausible, Samples
 
 WORDS = 12
 
@@ -89,7 +89,8 @@ def test_it_picks_as_the_plain_loop_does(
     train_plainly,
     same_weights,
 ) -> None:
-    found, other, sieve = wrapped(net()), net(), recording(fresh())
+    found, other = wrapped(net()), net()
+    sieve = recording(found, fresh())
     sieve_trainer(found, settings(), train_dataset=table, sieve=sieve, ids="row").train()
     assert sieve.log == train_plainly(fresh(), other, rows.pools())
     assert same_weights(found.net, other)
@@ -98,7 +99,8 @@ def test_it_picks_as_the_plain_loop_does(
 def test_gathered_gradients(
     rows, net, table, recording, wrapped, settings, sieve_trainer, train_plainly, same_weights
 ) -> None:
-    found, other, sieve = wrapped(net()), net(), recording(Plausible())
+    found, other = wrapped(net()), net()
+    sieve = recording(found, Plausible())
     given = settings(gradient_accumulation_steps=2)
     sieve_trainer(found, given, train_dataset=table, sieve=sieve, ids="row").train()
     assert sieve.log == train_plainly(Plausible(), other, rows.pools(), gathered=2)
@@ -112,9 +114,10 @@ def test_resumed_equals_unbroken(
         known = settings(save_strategy="steps", save_steps=4, **given)
         return sieve_trainer(model, known, train_dataset=table, sieve=sieve, ids="row")
 
-    whole, unbroken = recording(fresh()), wrapped(net())
+    unbroken, resumed = wrapped(net()), wrapped(net())
+    whole = recording(unbroken, fresh())
     trainer(unbroken, whole).train()
-    second, resumed = recording(fresh()), wrapped(net())
+    second = recording(resumed, fresh())
     for folder in (str(tmp_path / "checkpoint-4"), True):
         trainer(resumed, second).train(resume_from_checkpoint=folder)
         if folder is not True:  # the last one is at the end: nothing is left to be done
@@ -125,7 +128,8 @@ def test_resumed_equals_unbroken(
 def test_evaluation_sees_all_rows(
     rows, net, table, recording, wrapped, settings, sieve_trainer
 ) -> None:
-    model, sieve = wrapped(net()), recording(Plausible())
+    model = wrapped(net())
+    sieve = recording(model, Plausible())
     trainer = sieve_trainer(model, settings(), sieve=sieve, ids="row")
     wanted = cross_entropy(model.net(rows.inputs), rows.labels).item()
     assert trainer.evaluate(table)["eval_loss"] == pytest.approx(wanted, rel=1e-5)
@@ -139,7 +143,7 @@ def test_ids_must_not_be_removed(net, wrapped, recording, settings, sieve_traine
         sieve_trainer(
             wrapped(net()),
             settings(remove_unused_columns=True),
-            sieve=recording(Plausible()),
+            sieve=recording(net(), Plausible()),
             ids="row",
         )
 
@@ -166,7 +170,8 @@ def test_token_ids_and_their_mask_through_a_transformer(
         )  # fmt: skip
         return transformers.BertForSequenceClassification(shape)
 
-    model, sieve = make(), recording(fresh())
+    model = make()
+    sieve = recording(model, fresh())
     given = settings(per_device_train_batch_size=32, num_train_epochs=1)
     sieve_trainer(model, given, train_dataset=table, sieve=sieve).train()
 
@@ -175,7 +180,10 @@ def test_token_ids_and_their_mask_through_a_transformer(
     chance, average = torch.Generator().manual_seed(0), Average(0.99)
     for ids in torch.arange(96).split(32):
         pool = {name: part[ids] for name, part in columns.items()}
-        picks = pick(selector, other, pool, labels[ids], 16, chance, ids, average)
+        numbers = torch.arange(32)[:, None]
+        given = Samples(numbers, labels[ids], ids, torch.zeros_like(ids))
+        view = ModelView(other, average, columns=pool)
+        picks = selector.select(given, view, 16, chance).real()
         log.append(ids[picks.rows].tolist())
         targets = labels[ids][picks.rows] if picks.targets is None else picks.targets
         logits = other(**{name: part[picks.rows] for name, part in pool.items()}).logits
@@ -188,9 +196,8 @@ def test_token_ids_and_their_mask_through_a_transformer(
 
 
 def test_half_precision(net, table, recording, wrapped, settings, sieve_trainer) -> None:
-    sieve = recording(Plausible())
-    trainer = sieve_trainer(
-        wrapped(net()), settings(bf16=True), train_dataset=table, sieve=sieve, ids="row"
-    )
+    model = wrapped(net())
+    sieve = recording(model, Plausible())
+    trainer = sieve_trainer(model, settings(bf16=True), train_dataset=table, sieve=sieve, ids="row")
     trainer.train()
     assert len(sieve.log) == 8

@@ -12,13 +12,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from tamis import Naive, Replay, Sliding, Trainer
+from tamis import Naive, Replay, Sieve, Sliding, Trainer
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.models import mlp, start
 from tamis.monitoring.monitor import purity_of
 from tamis.noise import Tracker
-from tamis.selectors import Plausible, Selector, pick
+from tamis.selectors import Plausible, Selector
 from tamis.selectors.plausible.rule import (
     ALL_PARTS,
     DOUBT,
@@ -556,14 +556,14 @@ def test_it_ends_no_lower_than_random_picks_where_nearly_all_labels_are_right() 
 
 def test_picked_in_a_loop_of_ones_own_rows_are_known_again_by_their_ids() -> None:
     pool, view = held()
-    known, unknown = Plausible(), Plausible()
+    known, unknown = Sieve(view.model, 8), Sieve(view.model, 8)
     for first in range(0, 256, 64):
         batch = pool[first : first + 64]
-        given = (view.model, batch.inputs, batch.labels, 8, Generator().manual_seed(first))
-        assert len(pick(known, *given, ids=batch.ids).targets) <= 8
-        pick(unknown, *given)
+        assert len(known.pick(batch.inputs, batch.labels, batch.ids).targets) <= 8
+        unknown.pick(batch.inputs, batch.labels, torch.arange(64))
     assert (
-        len(known.state_dict()["ids"].unique()) > 2 * len(unknown.state_dict()["ids"].unique()) - 2
+        len(known.selector.state_dict()["ids"].unique())
+        > 2 * len(unknown.selector.state_dict()["ids"].unique()) - 2
     )
 
 
