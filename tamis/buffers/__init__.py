@@ -1,4 +1,4 @@
-"""Where samples are held: preallocated, bounded."""
+"""Bounded memories of samples, allocated once."""
 
 from tamis.buffers.balanced import BalancedReservoir
 from tamis.buffers.growing import Growing

@@ -1,4 +1,4 @@
-"""A fair sample of every class: class-balancing reservoir, Chrysakis and Moens, ICML 2020."""
+"""Class-balancing reservoir sampling: Chrysakis and Moens, ICML 2020."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from tamis.buffers.store import Store
 from tamis.data import Samples
@@ -15,7 +15,9 @@ from tamis.data import Samples
 class BalancedReservoir(Store):
     """Keep classes as even as the stream allows, and each of them a uniform sample.
 
-    Classes are those of the given labels, since nobody knows the right ones.
+    Classes are those of the given labels, since the right ones are not known. A row that is
+    relabelled counts as one that came with that label, a row that is removed as one that never
+    came.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -25,7 +27,7 @@ class BalancedReservoir(Store):
         self._once_largest: set[int] = set()
 
     def append(self, samples: Samples, generator: Generator) -> None:
-        """Let each row in by chance, in the place of a random one of the largest class."""
+        """Take each row in at random, in the place of a random one of the largest class."""
         labels = samples.labels.tolist()
         first, overflow = self.count, self.fill(samples)
         filled = len(samples) - len(overflow)
@@ -33,9 +35,9 @@ class BalancedReservoir(Store):
             self._seen[label] += 1
             self._rows.setdefault(label, []).append(first + row)
 
-        chances = torch.rand(len(overflow), 2, generator=generator, dtype=torch.float64).tolist()
+        drawn = torch.rand(len(overflow), 2, generator=generator, dtype=torch.float64).tolist()
         latest: dict[int, int] = {}
-        for row, (label, (enter, where)) in enumerate(zip(labels[filled:], chances, strict=True)):
+        for row, (label, (enter, where)) in enumerate(zip(labels[filled:], drawn, strict=True)):
             self._seen[label] += 1
             place = self._place(label, enter, where)
             if place is not None:
@@ -45,8 +47,22 @@ class BalancedReservoir(Store):
             rows = torch.tensor(list(latest.values()), device=device)
             self.write(torch.tensor(list(latest), device=device), overflow[rows])
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows by their ids; return how many rows have changed."""
+        changed = super().relabel(ids, labels)
+        if changed:
+            self._count_classes()
+        return changed
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows by their ids; return how many are gone."""
+        removed = super().remove(ids)
+        if removed:
+            self._count_classes()
+        return removed
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the rows held, and which class is where, in an order that ties are broken by."""
+        """Return the rows held, and the places of each class, in the order that breaks ties."""
         return super().state_dict() | {
             "seen": self._seen,
             "places": {label: torch.tensor(rows) for label, rows in self._rows.items()},
@@ -54,14 +70,23 @@ class BalancedReservoir(Store):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold the rows that `state_dict` gave, and know them by class."""
+        """Hold the rows of a state, by class."""
         super().load_state_dict(state)
         self._seen = Counter(state["seen"])
         self._rows = {label: rows.long().tolist() for label, rows in state["places"].items()}
         self._once_largest = set(state["once_largest"])
 
+    def _count_classes(self) -> None:
+        """Find the rows of each class again, and count those seen by the labels they have now."""
+        for label, rows in self._rows.items():
+            self._seen[label] -= len(rows)
+        self._rows = {}
+        for row, label in enumerate(self.pool().labels.tolist() if self.count else []):
+            self._seen[label] += 1
+            self._rows.setdefault(label, []).append(row)
+
     def _place(self, label: int, enter: float, where: float) -> int | None:
-        """Say whose place the row takes, if it is let in."""
+        """Return the place that a row takes, or None where it is not taken in."""
         largest = max(self._rows, key=lambda name: len(self._rows[name]))
         self._once_largest.add(largest)
         mine = self._rows.setdefault(label, [])

@@ -1,4 +1,4 @@
-"""Everything so far, up to a cap."""
+"""All rows so far, up to a cap."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Growing(Store):
     turned_away = 0
 
     def append(self, samples: Samples, generator: Generator) -> None:
-        """Take in what there is room for."""
+        """Take rows in as long as there is room."""
         self.turned_away += len(self.fill(samples))

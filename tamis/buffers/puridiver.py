@@ -19,13 +19,13 @@ ROUNDING = 1e-9
 
 
 class PuriDivER(Store):
-    """Keep classes even; in the largest, let the row go that is least pure and most like others.
+    """Keep classes even; the largest loses the row of highest loss and similarity to others.
 
-    A row of high loss may be labelled wrong; a row like many others of its class teaches little.
-    `view` is the model in training, `ModelView(model)`; it may be set later, as
-    `buffer.local = trainer.averaged`. Without one a random row of the largest class goes.
+    A row of high loss may be mislabelled; a row similar to many of its class is redundant. `view`
+    is the model in training, `ModelView(model)`; it may be set later, as
+    `buffer.view = trainer.averaged`. Without one a random row of the largest class is lost.
 
-    `diversity` is the most that likeness may weigh against loss, the authors' 0.5.
+    `diversity` is the largest weight of similarity against loss, the authors' 0.5.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PuriDivER(Store):
     ) -> None:
         super().__init__(capacity)
         if not 0 <= diversity <= 1:
-            raise ValueError(f"Diversity weighs a share in [0, 1], got diversity={diversity}.")
+            raise ValueError(f"Diversity is a weight in [0, 1], got diversity={diversity}.")
         self.view = view
         self.diversity = diversity
 
@@ -41,7 +41,7 @@ class PuriDivER(Store):
         return f"PuriDivER(capacity={self.capacity}, diversity={self.diversity})"
 
     def append(self, samples: Samples, generator: Generator) -> None:
-        """Take all in, then let rows of the largest class go, one by one, until the rest fits."""
+        """Take all rows in, then drop rows of the largest class, one by one, until they fit."""
         overflow = self.fill(samples)
         if not len(overflow):
             return
@@ -64,44 +64,44 @@ class PuriDivER(Store):
 
 
 class Score:
-    """How much a row is missed: (1 - balance) of its loss plus balance of its likeness."""
+    """Score of a row to be dropped: (1 - balance) of its loss plus balance of its similarity."""
 
     def __init__(self, view: ModelView, arriving: Samples, diversity: float) -> None:
         losses = view.losses(arriving.inputs, arriving.labels)
         loss = losses[losses.isfinite()].mean().item()
         self.view = view
-        # The paper's alpha_k: a model that knows little of what arrives looks at purity first.
+        # The paper's alpha_k: while losses of arriving rows are high, purity weighs most.
         self.balance = 0.0 if math.isnan(loss) else diversity / max(1.0, loss)
         weight = last_linear(view.model)[1].weight.detach()
         self.relevant = weight > weight.mean(dim=0)
 
     def worst(self, inputs: Tensor, label: int, count: int) -> Tensor:
-        """Find the rows of a class that go, each the worst of those that its forerunners left."""
+        """Return the rows of a class to drop, each the worst of those still left."""
         labels = torch.full((len(inputs),), label, device=inputs.device)
         losses = self.view.losses(inputs, labels).double()
         features = self.view.features(inputs)[:, self.relevant[label]].double()
         known = losses.isfinite() & features.isfinite().all(dim=1)
         units = normalize(torch.where(known[:, None], features, 0))
-        gone = (~known).nonzero()[:, 0][:count].tolist()  # nothing can be learned from them
+        gone = (~known).nonzero()[:, 0][:count].tolist()  # a model cannot learn from them
         left = known.clone()
         while len(gone) < count:
-            likeness = units @ units[left].mean(dim=0)  # mean cosine to all that are left
+            similarity = units @ units[left].mean(dim=0)  # mean cosine to all that are left
             score = (1 - self.balance) * standard(losses, left)
-            score = score + self.balance * standard(likeness, left)
+            score = score + self.balance * standard(similarity, left)
             gone.append(int(score.masked_fill(~left, -torch.inf).argmax()))
             left[gone[-1]] = False
         return torch.tensor(gone)
 
 
 def standard(values: Tensor, left: Tensor) -> Tensor:
-    """Bring values to mean 0 and deviation 1 over the rows that are left; equal ones to 0."""
+    """Return values scaled to mean 0 and deviation 1 over the rows left; 0 where all are equal."""
     centred = values - values[left].mean()
     deviation = centred[left].square().mean().sqrt()
     return centred / deviation if deviation > ROUNDING else torch.zeros_like(values)
 
 
 def surplus(labels: list[int], count: int, generator: Generator) -> Counter[int]:
-    """Say how many rows each class loses, where the largest, or one of them, always loses next."""
+    """Return how many rows each class loses, if the next is always one of a largest class."""
     sizes, lost = Counter(labels), Counter[int]()
     for _ in range(count):
         most = max(sizes.values())

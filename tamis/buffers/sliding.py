@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Generator
+import torch
+from torch import Generator, Tensor
 
 from tamis.buffers.store import Store
 from tamis.data import Samples
@@ -15,10 +16,19 @@ class Sliding(Store):
     _next = 0
 
     def append(self, samples: Samples, generator: Generator) -> None:
-        """Take all in; the oldest leave."""
+        """Take all rows in; the oldest make way."""
         samples = self.fill(samples)[slice(-self.capacity, None)]
         while len(samples):
             taken = min(len(samples), self.capacity - self._next)
             self.write(slice(self._next, self._next + taken), samples[slice(taken)])
             self._next = (self._next + taken) % self.capacity
             samples = samples[slice(taken, None)]
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows by their ids; the others are then held in the order in which they came."""
+        if self._next and torch.isin(self.pool().ids, ids.to(self.pool().ids.device)).any():
+            # Free rows are filled from the end, so that the oldest must come first.
+            for column in self._columns.values():
+                column.copy_(column.roll(-self._next, 0))
+            self._next = 0
+        return super().remove(ids)

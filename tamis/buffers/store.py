@@ -1,4 +1,4 @@
-"""Rows allocated once: appending never copies what is there."""
+"""What every buffer is, and the columns that they share: allocated once, never copied."""
 
 from __future__ import annotations
 
@@ -7,22 +7,38 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from tamis.data import COLUMNS, Samples
+from tamis.data import COLUMNS, Samples, match_ids
 
 
 class Buffer(Protocol):
     """Holds the paper's D_t, or a bounded part of it."""
 
     def append(self, samples: Samples, generator: Generator) -> None:
-        """Take rows in, and let others go where there is no room."""
+        """Take rows in; where there is no room, others make way or rows are turned away."""
         ...
 
     def pool(self) -> Samples:
-        """Show every row held, without copying. The view is good until the next append."""
+        """Return every row held, without copying. It is valid until rows come or go."""
         ...
 
     def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
         """Count one more use of each of these rows, but for those of weight 0."""
+        ...
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows by their ids; return how many rows have changed.
+
+        A corrected label counts as clean. Ids that are not held are ignored, and so are rows that
+        have the label already. Of an id given twice, the last label counts.
+        """
+        ...
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows by their ids; return how many.
+
+        The others stay in the order in which they make way, and there is room for new ones. Ids
+        that are not held are ignored.
+        """
         ...
 
     def __len__(self) -> int: ...
@@ -32,7 +48,7 @@ class Store:
     """Columns for a fixed number of rows. They are allocated at the first write, by its shapes."""
 
     counts: tuple[str, ...] = ()
-    """Numbers that a kind remembers beside the rows."""
+    """Attributes that a subclass saves beside the rows."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
@@ -48,15 +64,44 @@ class Store:
         return f"{type(self).__name__}(capacity={self.capacity})"
 
     def pool(self) -> Samples:
-        """Show every row held, without copying."""
+        """Return every row held, without copying."""
         if not self._columns:
-            raise ValueError("The buffer is empty: append samples before you ask for the pool.")
+            raise ValueError("The buffer is empty: append samples before you read the pool.")
         return Samples(**{name: column[: self.count] for name, column in self._columns.items()})
 
     def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
         """Count one more use of each of these rows; a row given twice counts twice."""
         ones = torch.ones_like(rows) if weights is None else (weights > 0).long()
         self._columns["uses"].index_add_(0, rows, ones)
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows by their ids; return how many rows have changed."""
+        if len(ids) != len(labels):
+            raise ValueError(f"Every id needs a label, got {len(ids)} ids, {len(labels)} labels.")
+        if not self.count:
+            return 0
+        held = self.pool()
+        rows, given = match_ids(held.ids, ids)
+        labels = labels.to(held.labels.device)[given]
+        changed = held.labels[rows] != labels
+        rows = rows[changed]
+        held.labels[rows] = labels[changed]
+        if "clean" in self._columns:
+            self._columns["clean"][rows] = True
+        return len(rows)
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows by their ids, and move the others up; return how many are gone."""
+        if not self.count:
+            return 0
+        held = self.pool()
+        kept = ~torch.isin(held.ids, ids.to(held.ids.device))
+        before, self.count = self.count, int(kept.sum())
+        for name, column in held.columns().items() if self.count < before else ():
+            self._columns[name][: self.count] = column[kept]
+        if not self.count:
+            self._columns = {}
+        return before - self.count
 
     def write(self, rows: Tensor | slice, samples: Samples) -> None:
         """Put samples into these rows."""
@@ -87,10 +132,10 @@ class Store:
         return {"rows": rows, "counts": {name: getattr(self, name) for name in self.counts}}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Refuse rows that have no place here, and numbers that count nothing."""
+        """Raise a ValueError for rows that do not fit, or counts that are none."""
         rows, counts = state["rows"], state["counts"]
         if rows and (set(rows) - set(COLUMNS) or len(Samples(**rows)) > self.capacity):
-            raise ValueError(f"a buffer of {self.capacity} rows has no place for these")
+            raise ValueError(f"a buffer of {self.capacity} rows cannot hold these")
         for name in ("labels", "ids", "uses") if rows else ():
             if rows[name].dim() != 1 or rows[name].dtype != torch.long:
                 raise ValueError(f"{name} of the buffer are no whole numbers, one a row")
@@ -98,7 +143,7 @@ class Store:
             raise ValueError("the buffer counts in whole numbers from 0 on")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold the rows that `state_dict` gave, and no other."""
+        """Hold the rows of a state, and no others."""
         self.check(state)
         self.count, self._columns = 0, {}
         if state["rows"]:

@@ -177,3 +177,149 @@ def test_samples_with_and_without_clean_do_not_mix(kind: type, known_first: bool
     with pytest.raises(ValueError, match="Either all samples of a stream have"):
         buffer.append(unknown if known_first else known, seeded())
     assert len(buffer) == 2
+
+
+def same_rows(one: Samples, other: Samples) -> bool:
+    ours, theirs = one.columns(), other.columns()
+    return ours.keys() == theirs.keys() and all(ours[name].equal(theirs[name]) for name in ours)
+
+
+def same_from_here(buffer: Buffer, other: Buffer) -> bool:
+    """Two buffers hold the same rows, and still do however many more arrive."""
+    generators = seeded(1), seeded(1)
+    for first in range(1000, 1060, 6):
+        if len(buffer) + len(other) and not same_rows(buffer.pool(), other.pool()):
+            return False
+        for one, generator in zip((buffer, other), generators, strict=True):
+            one.append(arrivals(6, first), generator)
+    return same_rows(buffer.pool(), other.pool())
+
+
+@every_buffer
+@pytest.mark.parametrize("chunks", [[12], [9, 40]], ids=["with room", "full"])
+def test_relabelled_rows_have_the_new_label_and_count_as_clean(
+    kind: type, chunks: list[int]
+) -> None:
+    buffer = feed(kind, 20, chunks)
+    before = {name: column.clone() for name, column in buffer.pool().columns().items()}
+    rows = torch.tensor([1, 4, 7])
+    labels = (before["labels"][rows] + 1) % 3
+    ids = torch.cat([before["ids"][rows], torch.tensor([99_999, -1])])
+    assert buffer.relabel(ids, torch.cat([labels, torch.tensor([0, 1])])) == 3
+    pool = buffer.pool()
+    assert pool.clean is not None
+    assert pool.labels[rows].equal(labels)
+    assert pool.clean[rows].all()
+    others = torch.ones(len(pool), dtype=torch.bool)
+    others[rows] = False
+    for name, column in pool.columns().items():
+        assert column[others].equal(before[name][others])
+        assert name in ("labels", "clean") or column.equal(before[name])
+    assert buffer.relabel(ids[:3], labels) == 0
+
+
+@every_buffer
+@pytest.mark.parametrize("chunks", [[12], [9, 40]], ids=["with room", "full"])
+def test_removed_rows_are_gone_and_the_others_keep_their_order(
+    kind: type, chunks: list[int]
+) -> None:
+    buffer = feed(kind, 20, chunks)
+    buffer.use(torch.arange(0, len(buffer), 2))
+    ids, uses = buffer.pool().ids.tolist(), buffer.pool().uses.tolist()
+    used = dict(zip(ids, uses, strict=True))
+    gone = [ids[row] for row in (0, 5, 6, len(ids) - 1)]
+    assert buffer.remove(torch.tensor([*gone, 99_999, -1, gone[0]])) == 4
+    left = [id_ for id_ in ids if id_ not in gone]
+    pool = buffer.pool()
+    assert len(buffer) == len(pool) == len(left)
+    assert aligned(pool)
+    # A ring has no first row but the oldest: it may begin elsewhere than before.
+    assert pool.ids.tolist() in [left[at:] + left[:at] for at in range(len(left))]
+    assert pool.uses.tolist() == [used[id_] for id_ in pool.ids.tolist()]
+    assert buffer.remove(torch.tensor(gone)) == 0
+
+
+@every_buffer
+def test_a_removed_row_is_one_that_never_came(kind: type) -> None:
+    buffer, other = kind(20), kind(20)
+    rows = arrivals(15)
+    kept = torch.ones(15, dtype=torch.bool)
+    kept[[0, 3, 4, 14]] = False
+    buffer.append(rows, seeded())
+    other.append(rows[kept], seeded())
+    assert buffer.remove(rows.ids[~kept]) == 4
+    assert same_from_here(buffer, other)
+
+
+@every_buffer
+def test_a_relabelled_row_is_one_that_came_so(kind: type) -> None:
+    buffer, other = kind(20), kind(20)
+    rows, corrected = arrivals(15), torch.tensor([0, 1, 2, 9])
+    labels, clean = rows.labels.clone(), rows.clean.clone()
+    labels[corrected], clean[corrected] = torch.tensor([2, 2, 0, 1]), True
+    buffer.append(rows, seeded())
+    other.append(replace(rows, labels=labels, clean=clean), seeded())
+    buffer.relabel(corrected, labels[corrected])
+    assert same_from_here(buffer, other)
+
+
+@every_buffer
+def test_a_full_buffer_has_room_for_as_many_as_were_removed(kind: type) -> None:
+    buffer, generator = feed(kind, 20, [9, 40]), seeded(3)
+    ids = buffer.pool().ids
+    buffer.relabel(ids[:6].clone(), torch.full((6,), 2))
+    gone = set(ids[[2, 11, 12]].tolist())
+    oldest_first = sorted(set(ids.tolist()) - gone)
+    buffer.remove(torch.tensor(sorted(gone)))
+    buffer.append(arrivals(3, 100), generator)
+    assert sorted(buffer.pool().ids.tolist()) == [*oldest_first, 100, 101, 102]
+    for first in range(103, 163, 5):
+        buffer.append(arrivals(5, first), generator)
+        assert len(buffer) == len(buffer.pool().ids.unique()) == 20
+        assert not gone & set(buffer.pool().ids.tolist())
+
+
+@every_buffer
+def test_corrections_are_saved(kind: type) -> None:
+    buffer = feed(kind, 20, [9, 40])
+    ids = buffer.pool().ids.clone()
+    buffer.relabel(ids[:6], torch.full((6,), 2))
+    buffer.remove(ids[[2, 11, 12]])
+    other = kind(20)
+    other.load_state_dict(buffer.state_dict())
+    assert same_from_here(buffer, other)
+
+
+@every_buffer
+def test_of_an_id_given_twice_the_last_label_counts(kind: type) -> None:
+    buffer = feed(kind, 20, [9])
+    buffer.relabel(torch.tensor([4, 5, 4]), torch.tensor([0, 0, 2]))
+    assert buffer.pool().labels[[4, 5]].tolist() == [2, 0]
+
+
+@every_buffer
+def test_all_rows_can_be_removed(kind: type) -> None:
+    buffer, other = feed(kind, 20, [15]), kind(20)
+    assert buffer.remove(torch.arange(100)) == 15
+    assert len(buffer) == buffer.remove(torch.arange(100)) == 0
+    assert buffer.relabel(torch.tensor([1]), torch.tensor([1])) == 0
+    with pytest.raises(ValueError, match="buffer is empty"):
+        buffer.pool()
+    assert same_from_here(buffer, other)
+
+
+@every_buffer
+def test_every_id_to_relabel_needs_a_label(kind: type) -> None:
+    with pytest.raises(ValueError, match="got 2 ids, 1 labels"):
+        feed(kind, 20, [15]).relabel(torch.tensor([1, 2]), torch.tensor([0]))
+
+
+@every_buffer
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_ids_may_be_on_either_device(kind: type, where: str) -> None:
+    buffer = kind(20)
+    buffer.append(arrivals(15).to(torch.device("cuda")), seeded())
+    assert buffer.relabel(torch.tensor([3]).to(where), torch.tensor([2]).to(where)) == 1
+    assert buffer.remove(torch.tensor([4]).to(where)) == 1
+    assert buffer.pool().labels.is_cuda

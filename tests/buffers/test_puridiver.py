@@ -210,7 +210,7 @@ def test_the_model_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("diversity", [-0.1, 1.1])
 def test_diversity_is_a_share(diversity: float) -> None:
-    with pytest.raises(ValueError, match="Diversity weighs a share"):
+    with pytest.raises(ValueError, match="Diversity is a weight"):
         PuriDivER(3, diversity=diversity)
 
 
