@@ -85,6 +85,8 @@ class Alarm(Tracker):
     def __init__(self, classes: int, half_life: float = 1000.0) -> None:
         super().__init__(classes, half_life)
         self._newest = Tracker(classes, half_life / FASTER)
+        # Once labels were corrected: the same rows as this tracker's, by the labels they came with.
+        self._as_given: Tracker | None = None
         # During a suspicion: the rows before it and since, and the comparisons so far.
         self._before, self._since = Tracker(classes, math.inf), Tracker(classes, math.inf)
         self._early_pairs = torch.zeros(classes, classes, dtype=torch.float64)
@@ -101,6 +103,8 @@ class Alarm(Tracker):
         rows = observe(probabilities, labels, self.classes)
         self.count(rows)
         self._newest.count(rows)
+        if self._as_given:
+            self._as_given.count(rows)
         if self._checks:
             self._since.count(rows)
         self._counted += len(labels)
@@ -111,6 +115,19 @@ class Alarm(Tracker):
             self._confirm()
         elif self._counted >= self._rests_until:
             self._check()
+
+    def relabel(
+        self, probabilities: Tensor, before: Tensor, after: Tensor, *, ages: Tensor
+    ) -> None:
+        """Count rows under other labels.
+
+        Newer and older rows are still compared by the labels that they came with: older labels
+        that were corrected are no sign that new ones have become worse.
+        """
+        if self._as_given is None:
+            self._as_given = Tracker(self.classes, self.half_life)
+            self._as_given.load_state_dict(super().state_dict())
+        super().relabel(probabilities, before, after, ages=ages)
 
     def pop_change(self) -> Change | None:
         """Return the change detected since the last call, if any."""
@@ -135,6 +152,8 @@ class Alarm(Tracker):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
+        corrected = "as_given.rows" in state
+        self._as_given = Tracker(self.classes, self.half_life) if corrected else None
         for name, part in self._parts().items():
             part.load_state_dict({key: state[f"{name}.{key}"] for key in part.state_dict()})
         self._early_pairs = state["early_pairs"].clone()
@@ -147,11 +166,12 @@ class Alarm(Tracker):
             self._change = Change("noise" if is_noise else "concept", int(row), before, after)
 
     def _parts(self) -> dict[str, Tracker]:
-        return {"newest": self._newest, "before": self._before, "since": self._since}
+        parts = {"newest": self._newest, "before": self._before, "since": self._since}
+        return parts | ({"as_given": self._as_given} if self._as_given else {})
 
     def _check(self) -> None:
         """Raise a suspicion where the newest rows are far from the older ones."""
-        older = self.without(self._newest)
+        older = (self._as_given or self).without(self._newest)
         farthest = shift(self._newest, older).farthest
         if not self._armed:
             self._armed = farthest < QUIET
@@ -185,6 +205,7 @@ class Alarm(Tracker):
         self._change = Change(kind, self._counted, before, after)
         self._rests_until, self._armed = self._counted + RESTS * self.half_life, False
         super().load_state_dict(self._since.state_dict())
+        self._as_given = None
         self._newest.load_state_dict(self._since.state_dict())
 
 

@@ -117,6 +117,29 @@ class Tracker:
         self._agreeing.index_put_(place, rows.agreeing, accumulate=True)
         self._pairs.index_put_((rows.predicted, *place), rows.known, accumulate=True)
 
+    def relabel(
+        self, probabilities: Tensor, before: Tensor, after: Tensor, *, ages: Tensor
+    ) -> None:
+        """Count rows under the labels `after` that were counted under the labels `before`.
+
+        `ages`: how many rows came after each. The confidence of the model when a row came is not
+        kept; that of now, in `probabilities`, stands for it.
+        """
+        rows = observe(probabilities, before, self.classes)
+        weights = rows.known * 0.5 ** (ages.double() / self.half_life)
+        columns = (weights, rows.predicted, rows.labels, after, rows.bins)
+        for weight, predicted, old, new, at in zip(*map(Tensor.tolist, columns), strict=True):
+            # No more than is there: a row may have been counted at another confidence.
+            moved = min(weight, self._rows[old, at].item())
+            agreed = min(moved * (predicted == old), self._agreeing[old, at].item())
+            paired = min(moved, self._pairs[predicted, old, at].item())
+            self._rows[old, at] -= moved
+            self._rows[new, at] += moved
+            self._agreeing[old, at] -= agreed
+            self._agreeing[new, at] += moved * (predicted == new)
+            self._pairs[predicted, old, at] -= paired
+            self._pairs[predicted, new, at] += moved
+
     def estimate(self) -> Estimate:
         """Return the clean ratio with its 90% band; [0, 1] before the first row."""
         if not self._rows.sum():

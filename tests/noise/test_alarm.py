@@ -185,3 +185,41 @@ def test_labels_that_moved_to_one_class_differ_from_labels_that_scatter() -> Non
     generator = Generator().manual_seed(0)
     early, late = (torch.randint(9, (9, 9), generator=generator).double() for _ in range(2))
     assert abs(remapping(early, late)) < 3
+
+
+def correct_some(alarm: Tracker, rows: Rows, corrected: int) -> None:
+    """Correct labels of the newest rows but 500 to what a good model predicts."""
+    probabilities, labels = (column[-500 - corrected : -500] for column in rows)
+    ages = torch.arange(500 + corrected, 500, -1) - 1
+    wrong = probabilities.argmax(dim=1) != labels
+    alarm.relabel(
+        probabilities[wrong],
+        labels[wrong],
+        probabilities[wrong].argmax(dim=1),
+        ages=ages[wrong],
+    )
+
+
+def test_corrected_labels_are_no_change_of_the_stream() -> None:
+    alarm, before, after = Alarm(CLASSES), make_rows(4000, 0.6, 0), make_rows(4000, 0.6, 1)
+    assert not changes_in(alarm, before)
+    ratio = alarm.estimate().value
+    correct_some(alarm, before, 2000)
+    assert alarm.estimate().value > ratio + 0.1
+    resumed = Alarm(CLASSES)
+    resumed.load_state_dict(alarm.state_dict())
+    assert not changes_in(alarm, after)
+    assert not changes_in(resumed, after)
+    assert all(
+        value.equal(resumed.state_dict()[name]) for name, value in alarm.state_dict().items()
+    )
+
+
+def test_a_change_after_corrections_is_detected_as_without_them() -> None:
+    corrected, plain = Alarm(CLASSES), Alarm(CLASSES)
+    before, after = make_rows(4000, 0.8, 0), make_rows(1500, 0.4, 1)
+    for alarm in (corrected, plain):
+        changes_in(alarm, before)
+    correct_some(corrected, before, 1000)
+    assert changes_in(corrected, after) == changes_in(plain, after) != []
+    assert corrected.estimate() == plain.estimate()

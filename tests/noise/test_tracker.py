@@ -237,3 +237,33 @@ def test_of_two_classes_there_is_one_to_be_wrong_for() -> None:
     tracker.update(probabilities, labels)
     found = tracker.estimate()
     assert found.low < found.value < found.high
+
+
+def test_relabelled_rows_count_as_if_they_had_come_so() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = (4 * torch.randn(300, 3, generator=generator)).softmax(dim=1)
+    labels = torch.randint(3, (300,), generator=generator)
+    right = probabilities.argmax(dim=1)
+    wrong = (labels != right).nonzero()[:, 0]
+    corrected, other = Tracker(3, half_life=100), Tracker(3, half_life=100)
+    for rows in torch.arange(300).split(1):
+        corrected.update(probabilities[rows], labels[rows])
+        other.update(probabilities[rows], right[rows])
+    corrected.relabel(probabilities[wrong], labels[wrong], right[wrong], ages=299 - wrong)
+    for name, tally in other.state_dict().items():
+        assert torch.allclose(corrected.state_dict()[name], tally, atol=1e-9), name
+
+
+def test_no_more_is_relabelled_than_was_counted() -> None:
+    tracker = Tracker(3)
+    sure, unsure = torch.tensor([[0.98, 0.01, 0.01]]), torch.tensor([[0.4, 0.3, 0.3]])
+    one, two = torch.tensor([1]), torch.tensor([2])
+    tracker.update(sure, one)
+    before = tracker.state_dict()
+    for probabilities in (unsure, torch.full((1, 3), torch.nan)):  # counted in other bins
+        tracker.relabel(probabilities, one, two, ages=torch.zeros(1))
+        assert all(value.equal(before[name]) for name, value in tracker.state_dict().items())
+    for _ in range(3):
+        tracker.relabel(sure, one, two, ages=torch.zeros(1))
+    assert all((value >= 0).all() for value in tracker.state_dict().values())
+    assert tracker.pairs()[0].tolist() == [0, 0, 1]
