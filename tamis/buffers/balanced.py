@@ -77,13 +77,18 @@ class BalancedReservoir(Store):
         self._once_largest = set(state["once_largest"])
 
     def _count_classes(self) -> None:
-        """Find the rows of each class again, and count those seen by the labels they have now."""
-        for label, rows in self._rows.items():
-            self._seen[label] -= len(rows)
-        self._rows = {}
+        """Find the rows of each class again, and count those seen by the labels they have now.
+
+        A class that has lost rows may grow again, even if it was the largest once.
+        """
+        before, self._rows = self._rows, {}
         for row, label in enumerate(self.pool().labels.tolist() if self.count else []):
-            self._seen[label] += 1
             self._rows.setdefault(label, []).append(row)
+        for label in before.keys() | self._rows.keys():
+            gained = len(self._rows.get(label, ())) - len(before.get(label, ()))
+            self._seen[label] += gained
+            if gained < 0:
+                self._once_largest.discard(label)
 
     def _place(self, label: int, enter: float, where: float) -> int | None:
         """Return the place that a row takes, or None where it is not taken in."""

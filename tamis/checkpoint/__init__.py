@@ -10,7 +10,7 @@ from tamis.checkpoint.generations import (
     Restored,
 )
 from tamis.checkpoint.model_file import load_model, save_model
-from tamis.checkpoint.packing import State
+from tamis.checkpoint.packing import State, pack_texts, unpack_texts
 from tamis.checkpoint.parts import (
     check_optimizer,
     check_same_tensors,
@@ -34,8 +34,10 @@ __all__ = [
     "describe",
     "get_state",
     "load_model",
+    "pack_texts",
     "save_model",
     "set_state",
     "tree_to_device",
+    "unpack_texts",
     "write_atomically",
 ]

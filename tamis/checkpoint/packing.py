@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import torch
@@ -84,6 +84,20 @@ def count_up(pairs: list[Any]) -> Counter[Any]:
 
 
 MAKERS: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$counter": count_up, "$pairs": dict}
+
+
+def pack_texts(texts: Iterable[str]) -> Tensor:
+    """Return texts as one tensor of bytes: far smaller in a checkpoint than a list of strings.
+
+    >>> unpack_texts(pack_texts(["a", "", "b\\0c"]))
+    ['a', '', 'b\\x00c']
+    """
+    return torch.frombuffer(bytearray(json.dumps(list(texts)).encode()), dtype=torch.uint8)
+
+
+def unpack_texts(packed: Tensor) -> list[str]:
+    """Return the texts of a tensor that `pack_texts` made."""
+    return [str(text) for text in json.loads(packed.cpu().numpy().tobytes())]
 
 
 def named_tensors(packed: Any) -> Iterator[str]:

@@ -121,6 +121,14 @@ class SharedPool:
                 weighed = None if weights is None else weights[where]
                 shard.buffer.use(self._row_of[rows[where]], weighed)
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct labels in the shards of this rank; return how many rows have changed here."""
+        return sum(shard.buffer.relabel(ids, labels) for shard in self.own)
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows from the shards of this rank; return how many are gone here."""
+        return sum(shard.buffer.remove(ids) for shard in self.own)
+
     def parts(self, positions: Tensor) -> list[tuple[Shard, Tensor]]:
         """Say which of these positions belong to each shard that is here."""
         shards = self._shard_of[positions]

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from tamis.buffers import Sliding
-from tamis.data import Samples
+from tamis.data import Samples, concat
 from tamis.models import mlp, start
 from tamis.noise import Tracker
 from tamis.review import Corrections, find_suspects
-from tamis.review.samples import together
 from tamis.review.suspects import LabelScorer
 from tamis.runs import Decision, Decisions
 from tamis.selectors import Plausible
@@ -165,7 +164,7 @@ def review_worst(
             made = Decision(suspect.id, word, label, was, suspect.row, "truth")  # type: ignore[arg-type]
             decisions.decide(made, sync=number == len(suspects))
         corrections = Corrections(decisions.path, data.classes)
-        mended = torch.cat([corrections.mend(samples).labels for samples in rows])
+        mended = torch.cat([corrections.correct(samples).labels for samples in rows])
 
     def share(labels: Tensor) -> float:
         return (labels[asked] == truth[asked]).double().mean().item()
@@ -191,10 +190,10 @@ def in_chunks(stream: Replay) -> Iterator[Samples]:
     for samples in stream:
         held.append(samples)
         if sum(map(len, held)) >= LOOKED:
-            yield together(held)
+            yield concat(held)
             held = []
     if held:
-        yield together(held)
+        yield concat(held)
 
 
 def clean_of(samples: Samples) -> Tensor:

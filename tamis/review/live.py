@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tamis.data import Samples
+from tamis.checkpoint import pack_texts, unpack_texts
+from tamis.data import Samples, concat
 from tamis.review.files import write_review_files
 from tamis.review.previews import Previewer
+from tamis.review.protocol import ReviewedTrainer
 from tamis.review.queue import Queue
-from tamis.review.samples import together
 from tamis.review.suspects import LabelScorer, Suspect
-from tamis.review.texts import pack_texts, unpack_texts
-from tamis.training import Trainer
 
 ASKED = 2048
 """Rows held that are asked about suspects, at the most."""
@@ -53,7 +52,7 @@ class LiveSuspects:
     def __init__(
         self,
         folder: Path,
-        trainer: Trainer,
+        trainer: ReviewedTrainer,
         classes: Sequence[str],
         show: Previewer,
         queue: Queue | None = None,
@@ -153,7 +152,7 @@ class LiveSuspects:
 
     def _all(self) -> Waiting:
         return Waiting(
-            together([part.samples.to(HERE) for part in self._noted]),
+            concat([part.samples.to(HERE) for part in self._noted]),
             [name for part in self._noted for name in part.names],
             [slot for part in self._noted for slot in part.came],
         )

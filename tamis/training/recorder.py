@@ -78,7 +78,7 @@ class Keeper:
         for corrections in self._all():
             left = None if called is None else [called[number] for number in mended.ids.tolist()]
             with self._sparing():
-                mended = corrections.mend(mended, left)
+                mended = corrections.correct(mended, left)
         return mended, None if called is None else [called[at] for at in mended.ids.tolist()]
 
     def update(
@@ -97,11 +97,11 @@ class Keeper:
     @property
     def strange(self) -> bool:
         """Say whether a decision named a label that is no class."""
-        return any(corrections.strange for corrections in self._all())
+        return any(corrections.unknown_labels for corrections in self._all())
 
     def settled(self) -> set[str]:
         """Ids of the rows that somebody has decided about."""
-        return set().union(*(corrections.settled for corrections in self._all()))
+        return set().union(*(corrections.decided for corrections in self._all()))
 
     def open(self, suspects: Sequence[Suspect]) -> list[Suspect]:
         """Leave out suspects that somebody has decided about."""
@@ -114,7 +114,7 @@ class Keeper:
         Those decided in this folder are among them, so that the page can show what was decided.
         """
         if suspects is not None and len(self.trainer.buffer):
-            given = set() if self.given is None else self.given.settled
+            given = set() if self.given is None else self.given.decided
             left = [suspect for suspect in suspects if suspect.id not in given]
             held, classes = self.trainer.buffer.pool(), self.about.classes
             view = self.trainer.averaged

@@ -24,7 +24,7 @@ from tamis.checkpoint import (
     set_state,
     tree_to_device,
 )
-from tamis.data import NO_SAMPLES, Picks, Samples, Slot, to_device
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot, match_ids, to_device
 from tamis.errors import TamisError
 from tamis.losses import Criterion, cross_entropy
 from tamis.model_view import Average, ModelView, Window
@@ -34,7 +34,7 @@ from tamis.monitoring import Accuracy
 from tamis.monitoring.monitor import Shares, count_classes, purity_of, shares_of
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
-from tamis.selectors.protocol import Planner
+from tamis.selectors.protocol import Planner, Remembers
 from tamis.selectors.sampling import draw_rows
 from tamis.sources import Validator
 from tamis.training.augment import Augment
@@ -166,6 +166,44 @@ class Trainer:
             outcome, select_seconds = self._pick_and_learn(held)
         self.slots += 1
         return self._tell(held, outcome, agreement, select_seconds, started)
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows held; return how many have changed.
+
+        Buffer, tracker and selector then count these rows under their new labels. Ids that are not
+        held are ignored, and so are rows that have the label already.
+        """
+        classes = self.validator.classes or torch.inf
+        if ((labels < 0) | (labels >= classes)).any():
+            raise ValueError(f"Labels are at least 0 and below {classes}, got {labels.tolist()}.")
+        held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
+        rows, given = match_ids(held.ids, ids)
+        after = labels.to(held.labels.device)[given]
+        changed = held.labels[rows] != after
+        rows, after = rows[changed], after[changed]
+        if not len(rows):
+            return 0
+        ids, before = held.ids[rows], held.labels[rows]
+        if self.tracker:
+            newest = max(0, self.validator.seen - 1)
+            ages = (newest - ids).clamp(0, newest)
+            probabilities = self.averaged.probabilities(held.inputs[rows])
+            self.tracker.relabel(probabilities, before, after, ages=ages)
+        if isinstance(self.selector, Remembers):
+            self.selector.relabel(ids, after)
+        return self.buffer.relabel(ids, after)
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows held; return how many. Ids that are not held are ignored.
+
+        The selector forgets them. The tracker does not: it describes the stream, which had them.
+        """
+        removed = self.buffer.remove(ids)
+        if removed:
+            if isinstance(self.selector, Remembers):
+                self.selector.remove(ids)
+            self._forget_graphs()  # rows have moved to where no graph looks for them
+        return removed
 
     def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
         """Share of labels that the model predicts, and that its average does."""

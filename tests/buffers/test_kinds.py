@@ -125,3 +125,38 @@ def test_balanced_reservoir_knows_which_class_is_where(
         for label in range(5):
             places = (stored == label).nonzero()[:, 0].tolist()
             assert sorted(buffer._rows.get(label, [])) == places
+
+
+def test_a_ring_still_lets_the_oldest_go_after_one_was_removed(blobs: Samples) -> None:
+    buffer = Sliding(10)
+    buffer.append(blobs[slice(14)], seeded())  # 4 to 13, the oldest in the fifth place
+    buffer.remove(torch.tensor([6]))
+    assert buffer.pool().ids.tolist() == [4, 5, 7, 8, 9, 10, 11, 12, 13]
+    buffer.append(blobs[slice(14, 17)], seeded())
+    assert sorted(buffer.pool().ids.tolist()) == [7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+
+
+def test_a_ring_stays_as_it_is_where_nothing_is_removed(blobs: Samples) -> None:
+    buffer = Sliding(10)
+    buffer.append(blobs[slice(14)], seeded())
+    before = buffer.pool().ids.tolist()
+    assert buffer.remove(torch.tensor([0, 100])) == 0
+    assert buffer.pool().ids.tolist() == before
+
+
+def test_balanced_classes_are_those_of_the_corrected_labels(blobs: Samples) -> None:
+    buffer, generator = BalancedReservoir(60), seeded()
+    buffer.append(blobs[slice(100)], generator)
+    buffer.relabel(torch.arange(100), torch.zeros(100, dtype=torch.long))
+    buffer.remove(torch.arange(0, 60, 5))
+    for at in range(100, 300, 20):
+        state = buffer.state_dict()
+        labels = buffer.pool().labels
+        held = {label: rows.tolist() for label, rows in state["places"].items() if len(rows)}
+        assert {label: sorted(rows) for label, rows in held.items()} == {
+            label: (labels == label).nonzero()[:, 0].tolist() for label in labels.unique().tolist()
+        }
+        assert all(state["seen"][label] >= len(rows) for label, rows in held.items())
+        buffer.append(blobs[slice(at, at + 20)], generator)
+    counts = buffer.pool().labels.bincount()
+    assert counts.max() - counts.min() <= 2

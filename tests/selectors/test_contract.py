@@ -27,7 +27,7 @@ NO_SIEVE = {Naive, ELR, RHO}  # they pick at random, mend the targets, or look f
 MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ledger.py"}
 MAY_SHOW_CLEAN = (
     "lab/", "web/", "runs/estimates.py",  # they show how simulations went
-    "review/corrections.py", "review/mending.py",  # a label that a person gave counts as right
+    "review/corrections.py",  # a label that a person gave counts as right
     "distributed/pool.py",  # it carries it from rank to rank
 )  # fmt: skip
 

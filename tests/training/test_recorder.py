@@ -222,8 +222,9 @@ def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     before = next(spine for spine in SuspectIndex(broken).spines if spine.row < 900)
     decisions = Decisions(broken / "decisions.jsonl")
     decisions.decide(Decision(before.id, "drop", None, before.given))
+    held = len(again.buffer)
     keeper.update(again.step())
-    assert keeper.own.applied == 1  # held rows are known by name, also those from before
+    assert len(again.buffer) == held - 1  # rows held are known by name, also those from before
 
 
 def test_a_run_begun_anew_keeps_what_people_decided(table, tmp_path) -> None:

@@ -216,7 +216,7 @@ def test_what_is_decided_here_is_trained_on(open_tab, folder: Path) -> None:
     rule = torch.optim.SGD(model.parameters(), 0.1)
     trainer = Trainer(model, rule, Naive(), Growing(5000), 8)
     corrections = Corrections(folder / "decisions.jsonl", CLASSES)
-    trainer.step(corrections.mend(samples, [line["id"] for line in lines]))
+    trainer.step(corrections.correct(samples, [line["id"] for line in lines]))
     tab = open_tab(folder)
     decide(tab, "r", lines[0]["id"])
     decide(tab, "d", lines[1]["id"])

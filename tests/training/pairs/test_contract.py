@@ -291,3 +291,20 @@ def test_wrong_settings_get_a_sentence(kind, make_pair, settings: dict, text: st
 def test_what_two_models_do_not_heed_is_refused(kind, make_pair, setting: str) -> None:
     with pytest.raises(TypeError, match=f"do not heed {setting}"):
         make_pair(kind, **{setting: 1})
+
+
+@each
+def test_rows_held_are_relabelled_and_removed(kind, blobs: Samples, make_pair) -> None:
+    trainer = make_pair(kind)
+    for samples in stream_of(blobs[slice(100)]):
+        trainer.step(samples)
+    right = torch.where(blobs.clean, blobs.labels, (blobs.labels - 1) % 3)
+    wrong = int((~blobs.clean[:100]).sum())
+    assert trainer.relabel(blobs.ids, right) == wrong
+    assert trainer.buffer.pool().labels.equal(right[:100])
+    assert trainer.remove(torch.arange(0, 100, 2)) == 50
+    for _ in range(20):
+        slot = trainer.step()
+        assert slot.held == 50
+        assert (slot.ids % 2 == 1).all()
+        assert slot.purity in (1, None)  # None where the two agree on all rows
