@@ -17,6 +17,7 @@ from torch import Tensor
 
 from benchmarks.timing import race, ratio
 from tamis import OGRS, Execution, ModelView, Naive, Samples, Selector, Sliding, Trainer
+from tamis.lab.ogrs_variants import OGRSVariant
 from tamis.lab.pages.measurements import Row, save_rows
 from tamis.lab.pages.performance_page import FOLDER
 from tamis.models import mlp, resnet18, start
@@ -90,7 +91,7 @@ def same_picks() -> list[Row]:
     rules = {
         "default": OGRS(),
         "price active": OGRS(max_uses=1),
-        "exact, inputs": replace(OGRS(), candidates=None, starts="picks", space="inputs"),
+        "exact, inputs": OGRSVariant(candidates=None, starts="picks", space="inputs"),
     }
     rows: list[Row] = []
     for name, rule in rules.items():

@@ -31,10 +31,12 @@ from tamis import (
     Trainer,
     Validator,
 )
+from tamis.lab.ogrs_variants import OGRSVariant
 from tamis.lab.pages.measurements import Line, Row, machine, save_rows, save_table
 from tamis.lab.pages.performance_page import FOLDER, GRID
 from tamis.models import mlp, start
 from tamis.monitoring.progress import Bar
+from tamis.selectors import PaperOGRS
 from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist
 from tests.support.memory import resident
 
@@ -51,7 +53,7 @@ MANY = 30
 
 # Chains that know nothing of each other, so that a batch must pick what the loop picks; a step in
 # the scale of pixels, so that they move; a limit amid the uses of the pool, so that prices do.
-EXACT = OGRS(
+EXACT = OGRSVariant(
     steps=5, step_size=20, price_step=0.05, max_uses=4, scaled=False, space="inputs",
     candidates=None, starts="picks", uses="picks", in_turn=False, carry_price=False,
 )  # fmt: skip
@@ -156,13 +158,13 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
     play(trainer, 500)  # the slopes of a model that has learned nothing are all alike
     view = ModelView(trainer.model)
 
-    def select(rule: OGRS, k: int = CHAINS) -> Tensor:
+    def select(rule: Selector, k: int = CHAINS) -> Tensor:
         return rule.select(samples, view, k, generator(3))
 
     _, starts, _ = EXACT.plan(len(samples), CHAINS, generator(3))
     shown, starts_among, _ = AMONG.plan(len(samples), CHAINS, generator(3))
     loop, loop_among = Loop(samples, view, starts), Loop(samples[shown], view, starts_among)
-    paper = OGRS.paper(step_size=EXACT.step_size)
+    paper = PaperOGRS(step_size=EXACT.step_size)
     with Bar("against the loop", LOOP_ROUNDS + 1, console, "rounds") as bar:
         times = race(
             {
@@ -216,7 +218,7 @@ def in_turn(samples: Samples, console: Console) -> list[Row]:
         for uses, what in (("visits", "every move"), ("picks", "the last move"))
     }
 
-    def select(rule: OGRS, k: int) -> None:
+    def select(rule: Selector, k: int) -> None:
         rule.select(samples, view, k, generator(3))
 
     with Bar("in turn", ROUNDS + 1, console, "rounds") as bar:

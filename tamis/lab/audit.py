@@ -18,10 +18,11 @@ from torch import Generator
 
 from tamis.buffers import Growing, Sliding
 from tamis.data import Picks, Samples
+from tamis.lab.ogrs_variants import OGRSVariant, released
 from tamis.model_view import ModelView
 from tamis.models import logistic, mlp, start
 from tamis.monitoring import Monitor
-from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
+from tamis.selectors import ITLM, OGRS, Naive, Oracle, PaperOGRS, Selector
 from tamis.selectors.sampling import draw
 from tamis.streams import Constant, DataSet, Replay, Symmetric, cifar10, digits, gaussians, mnist
 from tamis.training import Trainer
@@ -98,10 +99,10 @@ def settings() -> Iterator[Cell]:
         "ITLM, keep 0.5": (ITLM(0.5), 1000),
         "ITLM of the script, tau 0.5": (ReleasedITLM(0.5), 1000),
         "OGRS, default": (OGRS(), None),
-        "OGRS, paper": (OGRS.paper(), 500),
-        "OGRS, paper, alpha 10": (OGRS.paper(step_size=10), 500),
-        "OGRS, paper, alpha 10, zeta 1000": (OGRS.paper(step_size=10, max_uses=1000), 500),
-        "OGRS, released": (OGRS.released(), 500),
+        "OGRS, paper": (PaperOGRS(), 500),
+        "OGRS, paper, alpha 10": (PaperOGRS(step_size=10), 500),
+        "OGRS, paper, alpha 10, zeta 1000": (PaperOGRS(step_size=10, max_uses=1000), 500),
+        "OGRS, released": (released(), 500),
     }
     for name, (selector, pool_size) in methods.items():
         yield Cell("settings", name, selector, slots=1500, pool_size=pool_size)
@@ -109,8 +110,8 @@ def settings() -> Iterator[Cell]:
 
 def ablation() -> Iterator[Cell]:
     """The default with one thing changed at a time, at clean ratios 0.5 and 0.3."""
-    default = OGRS()
-    changes: dict[str, OGRS] = {"default": default}
+    default = OGRSVariant()  # the picks of `OGRS()`
+    changes: dict[str, OGRSVariant] = {"default": default}
     for size in (1.0, 2.0, 3.0, 6.0, 10.0):
         changes[f"step_size {size:g}"] = replace(default, step_size=size)
     for steps in (1, 2, 5, 20):

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from tamis.buffers import Growing
 from tamis.data import Samples
+from tamis.lab.ogrs_variants import OGRSVariant, Walk, printed
 from tamis.lab.regret_measures import (
     Constants,
     Exponent,
@@ -22,7 +23,8 @@ from tamis.lab.regret_measures import (
 from tamis.model_view import ModelView
 from tamis.models import logistic, mlp, start
 from tamis.selectors import OGRS, Naive
-from tamis.selectors.ogrs.rule import Walk, measure, spread
+from tamis.selectors.ogrs.rule import locate
+from tamis.selectors.ogrs.units import evenly_spaced, measure
 from tamis.selectors.sampling import all_rows, draw
 from tamis.streams import Constant, DataSet, Replay, Symmetric, digits, gaussians
 from tamis.training import Trainer
@@ -104,7 +106,7 @@ class Recorder(Walk):
     Counts have an entry for every chain and row, so that all of them can walk in step.
     """
 
-    def __init__(self, rule: OGRS, terrain: Terrain, chains: int) -> None:
+    def __init__(self, rule: OGRSVariant, terrain: Terrain, chains: int) -> None:
         pool, points, slopes = terrain
         alone = replace(rule, carry_price=False, one_by_one=False)
         super().__init__(alone, pool, points, lambda rows: slopes[rows])
@@ -133,7 +135,7 @@ class Recorder(Walk):
         self.price = (self.price + rise).clamp_min(0)  # eq. 8
 
 
-def record(rule: OGRS, terrain: Terrain, starts: Tensor) -> Chains:
+def record(rule: OGRSVariant, terrain: Terrain, starts: Tensor) -> Chains:
     """Walk a chain from each of these rows, and take down where it went and what it paid."""
     walk = Recorder(rule, terrain, len(starts))
     rows = walk.record(starts)
@@ -184,11 +186,8 @@ def train(case: Case, settings: Settings, seed: int) -> Terrain:
 
 
 def see(space: Literal["inputs", "features"], pool: Samples, view: ModelView) -> Terrain:
-    """Find where rows lie, and the slopes there."""
-    if space == "features":
-        return Terrain(pool, *view.features_and_gradients(pool.inputs, pool.labels))
-    slopes = view.input_gradients(pool.inputs, pool.labels)
-    return Terrain(pool, pool.inputs.flatten(1), slopes.flatten(1))
+    """Return the rows as points in this space, and the gradients there."""
+    return Terrain(pool, *locate(pool, view, space))
 
 
 Walking = Callable[[int], Chains]
@@ -202,16 +201,16 @@ def ways_to_walk(
     generator = Generator().manual_seed(seed)
     shown = draw(all_rows(terrain.pool), len(terrain.pool), generator)
     starts = shown[: settings.chains]
-    some = spread(len(terrain.pool))
+    some = evenly_spaced(len(terrain.pool))
     units = measure(terrain.points[some], terrain.slopes[some], terrain.pool.uses)
     alpha = settings.step_size * units.step.item()
 
     def paper(steps: int, max_uses: float) -> Chains:
         gamma = steps**-0.25  # as lemma 2 has it; at 256 steps the 0.25 of the authors' script
-        return record(OGRS.paper(steps, alpha, gamma, max_uses), terrain, starts)
+        return record(printed(steps, alpha, gamma, max_uses), terrain, starts)
 
     def default(steps: int) -> Chains:
-        rule = replace(OGRS(), steps=steps, space=case.space)
+        rule = OGRSVariant(steps=steps, space=case.space)
         candidates = shown[: max(rule.candidates or len(shown), len(starts))]
         return record(rule, terrain.among(candidates), torch.arange(len(starts)))
 

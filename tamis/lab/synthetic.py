@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tamis.buffers import Growing
 from tamis.data import Samples, Slot
+from tamis.lab.ogrs_variants import printed
 from tamis.models import logistic, start
 from tamis.monitoring import Accuracy
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Selector
@@ -97,15 +98,14 @@ class Summary:
 
 def methods(settings: Settings) -> dict[str, Selector]:
     """Name the methods to compare."""
-    # All 200 rows as candidates: the walk is the paper's, and no slope is computed twice.
-    printed = replace(OGRS.paper(), candidates=settings.samples)
     return {
         "naive": Naive(),
         "ITLM, keep 0.1": ITLM(0.1),
         f"ITLM, keep {settings.clean_ratio} (true)": ITLM(settings.clean_ratio),
         "ITLM, keep 0.9": ITLM(0.9),
         "OGRS": OGRS(),
-        "OGRS, as printed": printed,
+        # All 200 rows as candidates: the walk is the paper's, and no gradient is computed twice.
+        "OGRS, as printed": printed(candidates=settings.samples),
         "oracle": Oracle(),
     }
 

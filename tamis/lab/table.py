@@ -21,11 +21,12 @@ from tamis.data import Picks, Samples, to_device
 from tamis.lab.audit import ReleasedITLM
 from tamis.lab.board import estimated_by
 from tamis.lab.methods import METHODS, Method, Place, Scene, selecting
+from tamis.lab.ogrs_variants import OGRSVariant, Walk, printed
 from tamis.lab.rows import key
 from tamis.model_view import ModelView
 from tamis.models import mlp, resnet18
 from tamis.selectors import BARE, ITLM, OGRS, Naive, Oracle
-from tamis.selectors.ogrs.rule import Walk
+from tamis.selectors.ogrs.rule import locate
 from tamis.selectors.sampling import trainable
 from tamis.streams import DataSet, cifar10, digits, mnist
 from tamis.training import Trainer
@@ -164,7 +165,7 @@ class Line(Run):
 
 @dataclass(frozen=True)
 class Printed:
-    """OGRS as printed, among random candidates: the picks of `OGRS.paper()` with as many.
+    """OGRS as printed, among random candidates: the picks of `printed(candidates=...)`.
 
     Its chains go one by one, and each pays for the visits of all before it: hundreds of steps
     that a GPU would take one at a time. Here numpy takes them, on the host.
@@ -174,16 +175,16 @@ class Printed:
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick the rows where chains stand after the last step, one a chain."""
-        rule = replace(OGRS.paper(), candidates=self.candidates)
-        shown, starts, _ = rule.plan(len(pool), k, generator)
-        among = pool[to_device(shown, pool.labels.device)]
-        slopes = view.input_gradients(among.inputs, among.labels).flatten(1)
-        walk = Walk(rule, among, among.inputs.flatten(1), lambda rows: slopes[rows])
+        rule = printed(candidates=self.candidates)
+        rows, starts, _ = rule.plan(len(pool), k, generator)
+        among = pool[to_device(rows, pool.labels.device)]
+        points, gradients = locate(among, view, rule.space)
+        walk = Walk(rule, among, points, lambda rows: gradients[rows])
         ends = torch.tensor(walk_one_by_one(rule, walk, starts.tolist()))
-        return Picks(trainable(pool, to_device(shown[ends], pool.labels.device)))
+        return Picks(trainable(pool, to_device(rows[ends], pool.labels.device)))
 
 
-def walk_one_by_one(rule: OGRS, walk: Walk, starts: Sequence[int]) -> list[int]:
+def walk_one_by_one(rule: OGRSVariant, walk: Walk, starts: Sequence[int]) -> list[int]:
     """Walk chains to their ends, all at one price that every visit moves (eq. 7 and 8)."""
     if walk.costs is None:
         raise ValueError("The costs of all moves are known among candidates alone.")

@@ -10,7 +10,7 @@ from tamis.selectors.mentornet import MentorNet
 from tamis.selectors.mixture import Mixture
 from tamis.selectors.naive import Naive
 from tamis.selectors.o2u import O2U
-from tamis.selectors.ogrs.rule import OGRS
+from tamis.selectors.ogrs import OGRS, PaperOGRS
 from tamis.selectors.open_set import PCLOF
 from tamis.selectors.oracle import Oracle
 from tamis.selectors.plausible.rule import Plausible
@@ -24,6 +24,7 @@ SELECTORS = (
     Oracle,
     ITLM,
     OGRS,
+    PaperOGRS,
     BARE,
     Mixture,
     AdaptiveK,
@@ -53,6 +54,7 @@ __all__ = [
     "Mixture",
     "Naive",
     "Oracle",
+    "PaperOGRS",
     "Plausible",
     "Selector",
     "TopoFilter",

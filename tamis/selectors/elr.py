@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, Tensor
 from torch.nn.functional import one_hot
@@ -25,6 +26,8 @@ class ELR:
     is lambda, decay is beta, and t is kept for each id. An id must name the same row in every
     slot. Defaults are those of the authors' code for CIFAR-10.
     """
+
+    seeks_clean: ClassVar = False  # wrong labels are outweighed by the targets
 
     strength: float = 3.0
     decay: float = 0.7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, Tensor
 
@@ -14,6 +15,8 @@ from tamis.selectors.sampling import is_trainable, plan_rows
 @dataclass(frozen=True)
 class Naive:
     """Pick at random, right or wrong."""
+
+    seeks_clean: ClassVar = False
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick k rows at random."""

@@ -16,7 +16,7 @@ class Selector(Protocol):
     A selector with memory between slots saves it by `state_dict()`, a dict of tensors, and
     restores it by `load_state_dict(state)`. One that remembers rows by their ids is a `Remembers`
     as well. The class attributes `preferred_window` and `preferred_warm_up` declare the view and
-    the warm-up that it works best with.
+    the warm-up that it works best with, `seeks_clean` whether it sorts out wrong labels.
     """
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
@@ -67,3 +67,9 @@ def preferred_warm_up(selector: Selector) -> int:
     """Return how many first slots pick at random before this selector does, 200 by default."""
     slots: int = getattr(selector, "preferred_warm_up", 200)
     return slots
+
+
+def seeks_clean(selector: Selector) -> bool:
+    """Return whether picks should have a higher clean ratio than the pool; True by default."""
+    sought: bool = getattr(selector, "seeks_clean", True)
+    return sought

@@ -31,6 +31,7 @@ class RHO:
     """
 
     preferred_window: ClassVar = "average"
+    seeks_clean: ClassVar = False  # it looks for hard rows
 
     holdout: ModelView | None = None
     batch: int = 320

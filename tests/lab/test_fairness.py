@@ -74,7 +74,7 @@ def test_a_wide_tolerance_changes_nothing(skewed: Samples) -> None:
 
 def test_classes_are_the_groups_where_there_are_no_others(skewed: Samples) -> None:
     blind = Samples.of(skewed.inputs, skewed.labels)
-    picks = OGRS(fair_within=0.0, candidates=None).select(
+    picks = OGRS(fair_within=0.0, candidates=400).select(
         blind, ModelView(nn.Linear(4, 2)), 32, Generator().manual_seed(0)
     )
     counts = torch.bincount(blind.labels[picks.rows], minlength=2)

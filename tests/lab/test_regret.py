@@ -16,6 +16,7 @@ from tamis.data import Samples
 from tamis.errors import UsageError
 from tamis.lab import commands
 from tamis.lab.experiments import regret
+from tamis.lab.ogrs_variants import OGRSVariant, printed, released
 from tamis.lab.regret import (
     CASES,
     LIMITED,
@@ -58,14 +59,16 @@ def terrain(pool: Samples, view: ModelView) -> Terrain:
 @pytest.mark.parametrize(
     "rule",
     [
-        *(OGRS.paper(9, 20.0, max_uses=zeta) for zeta in (0, 1, 2, 10**6)),
-        OGRS.paper(40, 20.0, price_step=0.02, max_uses=2),
-        OGRS.released(),
-        replace(OGRS(), candidates=None, starts="picks", space="features"),
-        replace(OGRS(), candidates=None, starts="picks", max_uses=0, uses="visits"),
+        *(printed(9, 20.0, max_uses=zeta) for zeta in (0, 1, 2, 10**6)),
+        printed(40, 20.0, price_step=0.02, max_uses=2),
+        released(),
+        OGRSVariant(candidates=None, starts="picks", space="features"),
+        OGRSVariant(candidates=None, starts="picks", max_uses=0, uses="visits"),
     ],
 )
-def test_recorded_chains_are_those_of_select(rule: OGRS, pool: Samples, view: ModelView) -> None:
+def test_recorded_chains_are_those_of_select(
+    rule: OGRSVariant, pool: Samples, view: ModelView
+) -> None:
     """All at once, and each as if it were alone: the same starts, ends and regret."""
     alone = [rule.select(pool, view, 1, Generator().manual_seed(seed)) for seed in range(12)]
     starts = torch.cat(
@@ -82,12 +85,12 @@ def test_recorded_chains_are_those_of_select(rule: OGRS, pool: Samples, view: Mo
 
 def test_the_default_ends_where_select_does(pool: Samples, view: ModelView) -> None:
     picks = OGRS(candidates=60).select(pool, view, 60, Generator().manual_seed(0))
-    chains = record(OGRS(candidates=60), see("features", pool, view), torch.arange(60))
+    chains = record(OGRSVariant(candidates=60), see("features", pool, view), torch.arange(60))
     assert set(chains.rows[:, -1].tolist()) == set(picks.rows.tolist())
 
 
 def test_the_price_is_that_of_a_loop(terrain: Terrain) -> None:
-    rule = OGRS.paper(50, 20.0, 0.25, max_uses=2)
+    rule = printed(50, 20.0, 0.25, max_uses=2)
     chains = record(rule, terrain, torch.arange(10))
     for rows, prices in zip(chains.rows.tolist(), chains.prices.tolist(), strict=True):
         uses, price = [0] * 60, 0.0
@@ -105,14 +108,14 @@ def test_prices_keep_the_bound_where_slaters_condition_holds(
 ) -> None:
     for steps in (8, 32, 128):
         chains = record(
-            OGRS.paper(steps, step_size, steps**-0.25, max_uses), terrain, torch.arange(60)
+            printed(steps, step_size, steps**-0.25, max_uses), terrain, torch.arange(60)
         )
         assert chains.bound.isfinite().all()
         assert (chains.prices <= chains.bound[:, None]).all()
 
 
 def test_the_price_grows_without_bound_where_it_fails(terrain: Terrain) -> None:
-    chains = record(OGRS.paper(400, 20.0, 0.25, max_uses=0), terrain, torch.arange(20))
+    chains = record(printed(400, 20.0, 0.25, max_uses=0), terrain, torch.arange(20))
     assert chains.bound.isinf().all()
     assert (chains.prices.diff(dim=1) >= 0).all()
     for steps in (25, 50, 100, 200):
@@ -123,7 +126,7 @@ def test_the_price_grows_without_bound_where_it_fails(terrain: Terrain) -> None:
 
 def test_slaters_condition_fails_once_every_row_is_used_up(terrain: Terrain) -> None:
     """Where every visit is a use, no fixed zeta is enough for any number of steps."""
-    chains = record(OGRS.paper(400, 20.0, 0.25, max_uses=3), terrain, torch.arange(5))
+    chains = record(printed(400, 20.0, 0.25, max_uses=3), terrain, torch.arange(5))
     assert chains.bound.isinf().all()
     assert (chains.prices[:, -1] > 2 * chains.prices[:, 299]).all()
 

@@ -19,7 +19,7 @@ from tamis.lab.synthetic import Run, Settings, Summary, draw_task, methods, run_
 from tamis.model_view import ModelView
 from tamis.models import logistic
 from tamis.monitoring import Accuracy
-from tamis.selectors import OGRS
+from tamis.selectors import PaperOGRS
 from tamis.streams import gaussians
 
 TINY = Settings(seeds=2, slots=8, warm_up=4, test_every=3)
@@ -86,7 +86,7 @@ def test_methods_share_the_warm_up_and_part_after_it() -> None:
 
 
 def test_as_printed_walks_as_the_paper_does() -> None:
-    """Among candidates that are the whole pool, chains end where those of OGRS.paper() do."""
+    """Among candidates that are the whole pool, chains end where those of PaperOGRS() do."""
     held = draw_task(TINY, 0).held
     torch.manual_seed(0)
     view = ModelView(logistic((2,), 2))
@@ -94,7 +94,7 @@ def test_as_printed_walks_as_the_paper_does() -> None:
     picked = printed.select(held, view, 10, Generator().manual_seed(0)).rows
     generator = Generator().manual_seed(0)
     order = torch.randperm(200, generator=generator)  # candidates come in this order
-    expected = order[OGRS.paper().select(held[order], view, 10, generator).rows]
+    expected = order[PaperOGRS().select(held[order], view, 10, generator).rows]
     assert picked.tolist() == expected.tolist()
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Generator
 
 from tamis.lab.methods import PLACES, Scene
+from tamis.lab.ogrs_variants import printed
 from tamis.lab.rows import as_row, from_row, key
 from tamis.lab.table import (
     CLEAN_RATIOS,
@@ -77,7 +78,7 @@ def test_the_walk_on_the_host_picks_what_the_papers_rule_picks(k: int, candidate
     trainer.step(next(scene.stream()))
     for _ in range(20):
         trainer.step()
-    pool, rule = trainer.buffer.pool(), replace(OGRS.paper(), candidates=candidates)
+    pool, rule = trainer.buffer.pool(), printed(candidates=candidates)
     for seed in range(3):
         ours = Printed(candidates).select(pool, trainer.view, k, Generator().manual_seed(seed))
         theirs = rule.select(pool, trainer.view, k, Generator().manual_seed(seed))

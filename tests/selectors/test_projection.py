@@ -87,8 +87,8 @@ def test_a_walk_is_that_of_a_loop(seed: int, limit: float) -> None:
 
 KERNELS = """
 import torch
-from tamis.kernels import nearest_on_gpu, walk_on_gpu
-from tamis.projection import nearest_in_chunks, walk_in_steps
+from tamis.selectors.ogrs.kernels import nearest_on_gpu, walk_on_gpu
+from tamis.selectors.ogrs.projection import nearest_in_chunks, walk_in_steps
 
 generator = torch.Generator().manual_seed(0)
 for rows, width, chains in [(300, 52, 7), (513, 64, 130), (129, 36, 1)]:

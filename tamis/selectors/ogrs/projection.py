@@ -5,8 +5,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tamis.data import Search
+
 CHUNK = 4096
 """Rows scored at a time: scores of 128 chains then fit the cache of a core."""
+
+
+def move_costs(
+    origins: Tensor, gradients: Tensor, points: Tensor, norms: Tensor, alpha: Tensor
+) -> Tensor:
+    """Return the cost of eq. 7 without its price, (origins, points); inf where it is not finite.
+
+    `norms` are the squared lengths of the points. The square is completed, and what is the same
+    for every point is left out.
+    """
+    goals = origins - alpha * gradients
+    costs = (norms - 2 * goals @ points.T) / (2 * alpha)
+    return costs.nan_to_num(torch.inf, torch.inf)
+
+
+def describe_walk(
+    path: Tensor, regrets: Tensor, price: Tensor, rows: Tensor, taxes: Tensor | None = None
+) -> Search:
+    """Return the statistics of a walk; `path`, (steps + 1, chains), indexes `rows` of the pool."""
+    stepped_on = path[1:].flatten()
+    visits = torch.zeros_like(rows).index_add_(0, stepped_on, torch.ones_like(stepped_on))
+    stayed = (path[1:] == path[:-1]).to(regrets.dtype).mean()
+    return Search(rows, visits, stayed, regrets.mean(), price, taxes)
 
 
 def nearest(goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor) -> Tensor:
