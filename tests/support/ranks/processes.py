@@ -17,12 +17,10 @@ import torch
 import torch.distributed as dist
 
 from tamis.distributed import Ranks
-
-LIMIT = 110
-"""Seconds that a job may take."""
+from tests.support.wait import END
 
 
-def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = 20) -> list[Any]:
+def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = END) -> list[Any]:
     """Run work(ranks, *given) on so many ranks, and return what each came to."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch._dynamo", "tests.support.ranks.jobs"])
@@ -44,7 +42,7 @@ def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = 
 
 
 def receive(end: Connection) -> Any:
-    assert end.poll(LIMIT), "a rank has come to no end"
+    assert end.poll(END), "a rank has come to no end"
     try:
         answer = pickle.loads(end.recv_bytes())  # noqa: S301
     except EOFError:
