@@ -92,6 +92,16 @@ def match_ids(held: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     return places, order[last[places]]
 
 
+def label_changes(held: Samples, ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows whose labels change if these ids get these labels, and their new labels."""
+    if len(ids) != len(labels):
+        raise ValueError(f"Every id needs a label, got {len(ids)} ids, {len(labels)} labels.")
+    rows, given = match_ids(held.ids, ids)
+    labels = labels.to(held.labels.device)[given]
+    changed = held.labels[rows] != labels
+    return rows[changed], labels[changed]
+
+
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor without waiting for the device."""
     if tensor.device.type == "cpu" and device.type == "cuda":

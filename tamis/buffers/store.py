@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from tamis.data import COLUMNS, Samples, match_ids
+from tamis.data import COLUMNS, NO_SAMPLES, Samples, label_changes
 
 
 class Buffer(Protocol):
@@ -76,18 +76,10 @@ class Store:
 
     def relabel(self, ids: Tensor, labels: Tensor) -> int:
         """Correct the labels of rows by their ids; return how many rows have changed."""
-        if len(ids) != len(labels):
-            raise ValueError(f"Every id needs a label, got {len(ids)} ids, {len(labels)} labels.")
-        if not self.count:
-            return 0
-        held = self.pool()
-        rows, given = match_ids(held.ids, ids)
-        labels = labels.to(held.labels.device)[given]
-        changed = held.labels[rows] != labels
-        rows = rows[changed]
-        held.labels[rows] = labels[changed]
-        if "clean" in self._columns:
-            self._columns["clean"][rows] = True
+        rows, labels = label_changes(self.pool() if self.count else NO_SAMPLES, ids, labels)
+        for name, column in (("labels", labels), ("clean", True)):
+            if name in self._columns:
+                self._columns[name][rows] = column
         return len(rows)
 
     def remove(self, ids: Tensor) -> int:

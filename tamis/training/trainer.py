@@ -24,7 +24,7 @@ from tamis.checkpoint import (
     set_state,
     tree_to_device,
 )
-from tamis.data import NO_SAMPLES, Picks, Samples, Slot, match_ids, to_device
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot, label_changes, to_device
 from tamis.errors import TamisError
 from tamis.losses import Criterion, cross_entropy
 from tamis.model_view import Average, ModelView, Window
@@ -177,10 +177,7 @@ class Trainer:
         if ((labels < 0) | (labels >= classes)).any():
             raise ValueError(f"Labels are at least 0 and below {classes}, got {labels.tolist()}.")
         held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
-        rows, given = match_ids(held.ids, ids)
-        after = labels.to(held.labels.device)[given]
-        changed = held.labels[rows] != after
-        rows, after = rows[changed], after[changed]
+        rows, after = label_changes(held, ids, labels)
         if not len(rows):
             return 0
         ids, before = held.ids[rows], held.labels[rows]
