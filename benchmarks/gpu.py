@@ -245,10 +245,10 @@ def learn(data: object, seen: int, seed: int = 0) -> list[Row]:
             selector, samples, graphed=True, warm_up=500, ema=0.995, seed=seed, **settings
         )
         purity = []
-        for slot in range(seen):
-            told = trainer.step()
-            if slot >= 500:
-                purity.append(told.figures["purity"])
+        for number in range(seen):
+            slot = trainer.step()
+            if number >= 500:
+                purity.append(slot.figures["purity"])
         accuracy = trainer.accuracy(data.test_inputs, data.test_labels)
         rows.append(
             (

@@ -201,8 +201,8 @@ def job_wire(ranks: Ranks, folder: Path) -> list[Line]:
             seen = (on_loopback() - before) / slots / ranks.size
             sent = {name: counted.sent[name] / slots for name in ("pool", "views", "gradients")}
             numbers = {**sent, "all": sum(sent.values()), "kernel": seen}
-            told = {name: f"{value:.0f}" for name, value in numbers.items()}
-            lines.append({"selector": selector, "held": str(held), **told})
+            line = {name: f"{value:.0f}" for name, value in numbers.items()}
+            lines.append({"selector": selector, "held": str(held), **line})
     return lines
 
 

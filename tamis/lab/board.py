@@ -1,4 +1,4 @@
-"""One board for all methods: accuracy beside what it cost, and what it had to be told."""
+"""One board for all methods: accuracy beside its cost and its side information."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from tamis.checkpoint import get_state
 from tamis.data import Slot
-from tamis.lab.methods import METHODS, PLACES, VARIANTS, Method, Runner, Scene
+from tamis.lab.builders import Runner
+from tamis.lab.methods import METHODS, VARIANTS, Method
+from tamis.lab.scene import PLACES, Scene
 from tamis.monitoring import CollapseWarning, Monitor
 from tamis.streams import DataSet
 

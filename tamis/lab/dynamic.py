@@ -14,7 +14,7 @@ from typing import Any
 
 from tamis.buffers import Sliding
 from tamis.data import Samples
-from tamis.lab.methods import NOISES, Scene
+from tamis.lab.scene import NOISES, Scene
 from tamis.lab.table import Line, Run, Settings, follow, load
 from tamis.selectors import Selector
 from tamis.streams import Replay, Steps

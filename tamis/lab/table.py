@@ -20,9 +20,11 @@ from torch import Generator, Tensor, nn
 from tamis.data import Picks, Samples, to_device
 from tamis.lab.audit import ReleasedITLM
 from tamis.lab.board import estimated_by
-from tamis.lab.methods import METHODS, Method, Place, Scene, selecting
+from tamis.lab.builders import selecting
+from tamis.lab.methods import METHODS, Method
 from tamis.lab.ogrs_variants import OGRSVariant, Walk, printed
 from tamis.lab.rows import key
+from tamis.lab.scene import Place, Scene
 from tamis.model_view import ModelView
 from tamis.models import mlp, resnet18
 from tamis.selectors import BARE, ITLM, OGRS, Naive, Oracle
@@ -37,8 +39,8 @@ DATA: dict[str, Callable[[Path | None], DataSet]] = {
 }  # fmt: skip
 """The paper has the first two. The digits are small: to try the command by."""
 CLEAN_RATIOS = (0.9, 0.7, 0.5, 0.3)
-TOLD = (0.9, 0.7, 0.5, 0.3)
-"""What ITLM is told that the clean ratio is: phi-hat in the paper."""
+ITLM_RATIOS = (0.9, 0.7, 0.5, 0.3)
+"""Clean ratios that ITLM is given: phi-hat in the paper."""
 PAPER: dict[str, dict[str, tuple[float | None, ...]]] = {
     "mnist": {
         "OGRS": (0.9273, 0.8952, 0.8886, 0.8607),
@@ -209,7 +211,7 @@ def methods(settings: Settings) -> dict[str, Method]:
         ),
         Method("naive", selecting(lambda _: Naive(), window=window), "ogrs"),
         Method("oracle", selecting(lambda _: Oracle(), window=window), "ogrs"),
-        *(Method(f"ITLM {keep}", selecting(trimming(keep), **few), "itlm") for keep in TOLD),
+        *(Method(f"ITLM {keep}", selecting(trimming(keep), **few), "itlm") for keep in ITLM_RATIOS),
         Method(
             "ITLM, released script",
             selecting(lambda scene: ReleasedITLM(scene.clean_ratio), **few),

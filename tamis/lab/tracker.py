@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tamis.buffers import Sliding
 from tamis.data import Samples
-from tamis.lab.methods import NOISES
+from tamis.lab.scene import NOISES
 from tamis.models import MODELS, start
 from tamis.noise import Alarm, Change, Estimate, Tracker
 from tamis.selectors import OGRS, Naive, Plausible, Selector

@@ -19,6 +19,7 @@ from tamis.lab.experiments.choices import nearest
 from tamis.lab.experiments.workers import Failure, run_all
 from tamis.lab.methods import METHODS, VARIANTS
 from tamis.lab.rows import from_row, header, key
+from tamis.lab.scene import PLACES
 
 SMALL = "--methods naive,OGRS --data gaussians --noise symmetric --clean 0.9,0.6 --slots 8 --jobs 1"
 
@@ -208,11 +209,12 @@ def test_names_may_have_commas_and_any_case() -> None:
     assert nearest("co teaching", known) == "nearest: Co-teaching"
 
 
-def test_list_says_what_each_method_must_be_told(monkeypatch, capsys) -> None:
+def test_list_has_the_side_information_of_each_method(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["lab", "bench", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()[1:]
+    *lines, data = capsys.readouterr().out.splitlines()[1:]
+    assert data == f"data: {', '.join(PLACES)}"
     everything = (*METHODS, *VARIANTS)
     listed = [(line[:33].strip(), line[33:].strip()) for line in lines]
-    assert listed == [(method.name, method.told or "nothing") for method in everything]
+    assert listed == [(method.name, method.side_information or "nothing") for method in everything]
     assert not Path("runs").exists()

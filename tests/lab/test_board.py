@@ -12,8 +12,10 @@ from torch import Generator
 from tamis.data import Picks, Samples
 from tamis.lab import board
 from tamis.lab.board import Cell, Result, cells, run_cell
-from tamis.lab.methods import METHODS, NOISES, PLACES, Method, Scene, selecting
+from tamis.lab.builders import selecting
+from tamis.lab.methods import METHODS, Method
 from tamis.lab.rows import key
+from tamis.lab.scene import NOISES, PLACES, Scene
 from tamis.model_view import ModelView
 from tamis.selectors.sampling import draw
 from tamis.streams import digits

@@ -14,17 +14,10 @@ from pathlib import Path
 import pytest
 
 from tamis.lab.board import Result
-from tamis.lab.pages.board_page import (
-    Table,
-    as_bytes,
-    as_tables,
-    findings,
-    put_between,
-    share,
-    summarise,
-    whole_board,
-    write_board,
-)
+from tamis.lab.pages.board_findings import all_tables, findings
+from tamis.lab.pages.board_page import write_board
+from tamis.lab.pages.board_tables import Table, as_tables, summarise
+from tamis.lab.pages.markdown import as_bytes, put_between, share
 
 OPEN, CLOSE = "<!-- board -->", "<!-- /board -->"
 CHROMIUM = shutil.which("chromium")
@@ -76,7 +69,7 @@ def test_a_summary_is_mean_and_deviation_over_seeds() -> None:
     assert summary.better.mean == pytest.approx(0.85)
     (alone,) = summarise(runs_of("ITLM", (0.7,)))
     assert math.isnan(alone.accuracy_std)
-    assert (alone.better.mean, alone.error, alone.told) == (0.7, 0, "clean ratio")
+    assert (alone.better.mean, alone.error, alone.side_information) == (0.7, 0, "clean ratio")
 
 
 def test_the_best_mean_over_clean_ratios_comes_first_by_the_better_weights() -> None:
@@ -94,13 +87,13 @@ def test_the_best_mean_over_clean_ratios_comes_first_by_the_better_weights() -> 
     assert table.rows[2].cells[1] is None
 
 
-def test_bold_is_what_keeps_up_with_the_best_that_was_told_nothing() -> None:
+def test_bold_is_what_keeps_up_with_the_best_without_side_information() -> None:
     table = only_table(
         [
-            *runs_of("oracle", (0.99, 0.99)),  # told, so it sets no bar, but it stands above it
+            *runs_of("oracle", (0.99, 0.99)),  # knows the labels: sets no bar
             *runs_of("OGRS", (0.78, 0.82)),  # the bar: 0.80, standard error 0.02
             *runs_of("ELR", (0.77, 0.77)),
-            *runs_of("ITLM", (0.761, 0.761)),  # told as well, and just above the bar
+            *runs_of("ITLM", (0.761, 0.761)),  # knows the ratio; above the bar
             *runs_of("naive", (0.759, 0.759)),
             *runs_of("RHO, average", (0.4, 1.1)),  # 0.75, however it swings
         ]
@@ -109,13 +102,13 @@ def test_bold_is_what_keeps_up_with_the_best_that_was_told_nothing() -> None:
     assert [name for name, (marked,) in bold.items() if marked] == ["oracle", "OGRS", "ELR", "ITLM"]
 
 
-def test_nothing_is_bold_where_all_were_told() -> None:
+def test_nothing_is_bold_where_all_have_side_information() -> None:
     assert only_table(runs_of("ITLM", (0.9,))).rows[0].bold == (False,)
 
 
 def test_it_says_who_dropped_a_class(results: list[Result]) -> None:
-    told = findings(only_table(results))
-    assert f"These dropped a class: ITLM (2 of 2 runs); {HOSTILE} (2 of 2 runs)." in told
+    found = findings(only_table(results))
+    assert f"These dropped a class: ITLM (2 of 2 runs); {HOSTILE} (2 of 2 runs)." in found
     assert "No method dropped a class." in findings(only_table(results[:4]))
 
 
@@ -128,9 +121,9 @@ def test_it_says_who_beats_naive_nowhere(results: list[Result]) -> None:
     first, second = (" ".join(findings(table)) for table in tables)
     assert f"These beat naive at no clean ratio here: {HOSTILE}; ITLM." in first
     assert "beat naive" not in second
-    assert whole_board(tables) == f"These beat naive in no cell of the whole board: {HOSTILE}."
-    assert whole_board(tables[1:]).startswith("Every method beats naive")
-    assert "nothing to beat" in whole_board(as_tables(summarise(runs_of("ITLM", (0.6,)))))
+    assert all_tables(tables) == f"These beat naive in no cell of the complete board: {HOSTILE}."
+    assert all_tables(tables[1:]).startswith("Every method beats naive")
+    assert "nothing to beat" in all_tables(as_tables(summarise(runs_of("ITLM", (0.6,)))))
 
 
 def test_it_says_what_is_missing(results: list[Result]) -> None:
@@ -145,7 +138,7 @@ def test_the_numbers_are_written(results: list[Result], tmp_path: Path) -> None:
     assert rows["OGRS"]["accuracy_mean"] == "0.8000"
     assert rows["OGRS"]["accuracy_std"] == "0.0141"
     assert rows["naive"]["accuracy_ema_mean"] == ""
-    assert (rows["ITLM"]["told"], rows["ITLM"]["lost"]) == ("clean ratio", "2")
+    assert (rows["ITLM"]["side_information"], rows["ITLM"]["lost"]) == ("clean ratio", "2")
     assert HOSTILE in rows
     assert (tmp_path / "board.png").stat().st_size > 5000
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from tamis.lab import board
 from tamis.lab.dynamic import mean_ratio
 from tamis.lab.pages import board_page
-from tamis.lab.pages.board_page import about, as_tables, in_order, put_between, summarise
+from tamis.lab.pages.board_findings import about
+from tamis.lab.pages.board_tables import as_tables, in_order, summarise
+from tamis.lab.pages.markdown import put_between
 from tamis.lab.pages.paper_claims import Place, printed_faults, standings, table_findings
 from tamis.lab.pages.paper_page import PART, draw_all, to_markdown, write_paper
 from tamis.lab.rows import read
@@ -60,16 +62,16 @@ def test_a_cell_has_both_accuracies_with_deviations_and_the_papers_number() -> N
     assert "Runs: 2. Made on H200 (2)." in page
 
 
-def test_the_papers_own_faults_are_told() -> None:
+def test_the_papers_own_faults_are_reported() -> None:
     text = printed_faults()
     assert "CIFAR-10 at .9: OGRS, .6502, is beaten by naive (.6913)." in text
     assert "MNIST at .7: OGRS, .8952, is beaten by ITLM 0.9 (.9133)." in text
     assert "MNIST at .9: OGRS, .9273, beats oracle (.9208)." in text
-    assert any(line.startswith("MNIST at .3: ITLM told the right ratio, .4003") for line in text)
+    assert any(line.startswith("MNIST at .3: ITLM with the right ratio, .4003") for line in text)
     assert not any(line.startswith("CIFAR-10 at .5: OGRS") for line in text)
 
 
-def test_naive_above_ogrs_is_told_beside_what_the_paper_has() -> None:
+def test_naive_above_ogrs_is_reported_beside_what_the_paper_has() -> None:
     mnist = findings([*lines_of("OGRS", 0.95), *lines_of("naive", 0.96)])
     assert (
         "MNIST at .9: OGRS does not beat naive, .950 against .960; in the paper it does, .9273"
@@ -97,7 +99,7 @@ def test_itlm_is_held_against_what_the_paper_says_of_it() -> None:
         " by none." in text
     )
     assert (
-        "CIFAR-10 at .7: ITLM is not best where it is told the right ratio: ITLM 0.7 (.750) ends"
+        "CIFAR-10 at .7: ITLM is not best with the right ratio: ITLM 0.7 (.750) ends"
         " below ITLM 0.9 (.800)." in text
     )
     assert (

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Generator
 
-from tamis.lab.methods import PLACES, Scene
 from tamis.lab.ogrs_variants import printed
 from tamis.lab.rows import as_row, from_row, key
+from tamis.lab.scene import PLACES, Scene
 from tamis.lab.table import (
     CLEAN_RATIOS,
     PAPER,

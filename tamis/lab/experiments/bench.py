@@ -17,12 +17,13 @@ from tamis.errors import UsageError, needs_extra
 from tamis.lab.board import Cell, Result, cells, load, run_cell
 from tamis.lab.experiments.choices import make_folder, named, ratios
 from tamis.lab.experiments.workers import Failure, run_all
-from tamis.lab.methods import METHODS, NOISES, PLACES, VARIANTS
+from tamis.lab.methods import METHODS, VARIANTS
 from tamis.lab.rows import add_lines, append, header, is_empty, key, read, rewrite
+from tamis.lab.scene import NOISES, PLACES
 from tamis.monitoring.progress import Bar
 
 if TYPE_CHECKING:
-    from tamis.lab.pages import board_page
+    from tamis.lab.pages import board_tables
 
 
 def run(options: Namespace) -> int:
@@ -30,22 +31,21 @@ def run(options: Namespace) -> int:
     console = Console()
     if options.list:
         console.print(list_methods())
+        console.print(f"data: {', '.join(PLACES)}", highlight=False, soft_wrap=True)
         return 0
     wanted = asked(options)
     with needs_extra("demo"):
-        from tamis.lab.pages import board_page
+        from tamis.lab.pages import board_findings, board_page, board_tables, markdown
     if options.page:
         try:
-            board_page.put_between(board_page.read_page(options.page), "")
+            markdown.put_between(markdown.read_page(options.page), "")
         except (OSError, ValueError) as error:
             raise UsageError(f"--page {options.page}: {error}.") from None
     path = make_folder(options.out) / "results.csv"
     done = {key(result, Cell) for result in read(path, Result)}
     missing = [cell for cell in wanted if key(cell, Cell) not in done]
     for name in dict.fromkeys(cell.data for cell in missing):
-        load(
-            name, options.data_folder
-        )  # what is not there is told, or fetched, before anything runs
+        load(name, options.data_folder)  # missing data is reported or downloaded before any run
     failures = run_missing(missing, path, options, console) if missing else 0
     place = {key(cell, Cell): number for number, cell in enumerate(wanted)}
     results = sorted(
@@ -54,9 +54,9 @@ def run(options: Namespace) -> int:
     )
     if results:
         board_page.write_board(results, options.out, options.page)
-        for table in board_page.as_tables(board_page.summarise(results)):
+        for table in board_tables.as_tables(board_tables.summarise(results)):
             console.print(as_table(table))
-            console.print(" ".join(board_page.findings(table)), markup=False, highlight=False)
+            console.print(" ".join(board_findings.findings(table)), markup=False, highlight=False)
         console.print(f"Board: {options.out / 'board.html'}", markup=False, highlight=False)
     if failures:
         text = f"{failures} of {len(wanted)} runs failed: {options.out / 'failed.csv'}"
@@ -65,10 +65,10 @@ def run(options: Namespace) -> int:
 
 
 def list_methods() -> Table:
-    """Name the methods, and what each must be told."""
-    table = Table("method", "must be told", box=None, padding=(0, 2, 0, 0))
+    """Return the methods, with the side information that each needs."""
+    table = Table("method", "side information", box=None, padding=(0, 2, 0, 0))
     for method in (*METHODS, *VARIANTS):
-        table.add_row(Text(method.name), Text(method.told or "nothing"))
+        table.add_row(Text(method.name), Text(method.side_information or "nothing"))
     return table
 
 
@@ -123,14 +123,14 @@ def forget(path: Path, again: Iterable[Cell]) -> None:
             rewrite(path, [row for row in csv.reader(file) if tuple(row[:6]) not in tried])
 
 
-def as_table(board: board_page.Table) -> Table:
+def as_table(board: board_tables.Table) -> Table:
     """Show the better accuracy at each clean ratio, and beside it what it cost."""
     table = Table(title=board.title, box=None, padding=(0, 1))
     table.add_column("method")
     for ratio in board.clean_ratios:
         table.add_column(f"{ratio:g}", justify="right")
-    for title in ("forward", "ms", "told", "lost"):
-        table.add_column(title, justify="left" if title == "told" else "right")
+    for title in ("forward", "ms", "side information", "lost"):
+        table.add_column(title, justify="left" if title == "side information" else "right")
     for row in board.rows:
         forward, _, milliseconds, *_ = row.bill
         table.add_row(
@@ -140,7 +140,7 @@ def as_table(board: board_page.Table) -> Table:
                 for cell, bold in zip(row.cells, row.bold, strict=True)
             ),
             *(f"{forward:.1f}", f"{milliseconds:.1f}"),
-            Text(row.told),
+            Text(row.side_information),
             f"{row.lost}/{row.runs}" if row.lost else "",
         )
     return table

@@ -95,7 +95,7 @@ def run_missing(
     there = whole_runs(path, wanted, slots)
     missing = [run for run in wanted if key(run, Run) not in there]
     for name in dict.fromkeys(run.data for run in missing):
-        table.load(name, options.data_folder)  # what is not there is told before anything runs
+        table.load(name, options.data_folder)  # missing data is reported before any run
     table.load.cache_clear()
     failures = 0
     if missing:
@@ -131,7 +131,8 @@ def run_page(options: Namespace) -> int:
     write_page(folder / "curves.csv", options.page, settings_of(options), console)
     runs = folder.parent / "board" / "results.csv"
     if options.page and runs.exists():
-        from tamis.lab.pages.board_page import in_order, rebuild_board
+        from tamis.lab.pages.board_page import rebuild_board
+        from tamis.lab.pages.board_tables import in_order
 
         rebuild_board(in_order(read(runs, board.Result)), runs.parent, options.page)
     return 0
@@ -140,7 +141,7 @@ def run_page(options: Namespace) -> int:
 def check_page(page: Path | None) -> None:
     """See to it that a page can be written, before hours of work and not after."""
     try:
-        from tamis.lab.pages.board_page import put_between, read_page
+        from tamis.lab.pages.markdown import put_between, read_page
         from tamis.lab.pages.paper_page import PART
 
         if page:

@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
     done = {key(result, Cell) for result in read(path, Result)}
     missing = [cell for cell in wanted if key(cell, Cell) not in done]
     if missing:
-        DATA[options.data](options.data_folder)  # what is not there is told before anything runs
+        DATA[options.data](options.data_folder)  # missing data is reported before any run
         with Bar("tracker", len(missing), console, "runs") as bar:
             for result in outcomes(missing, options):
                 append(path, [result])

@@ -106,7 +106,7 @@ def follows(demo: Demo, result: Result) -> str:
     """Say how far the tracked clean ratio was from the true one."""
     off = [abs(est.value - demo.clean_ratio(slot)) for slot, est in result.tracked.items()]
     return (
-        f"The clean ratio, which {LEAD} was never told, was tracked to within {mean(off):.2f} in "
+        f"The clean ratio, which {LEAD} does not know, was tracked to within {mean(off):.2f} in "
         "the mean, jumps included."
     )
 

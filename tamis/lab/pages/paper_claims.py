@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tamis.lab.pages.board_page import Spread, share
-from tamis.lab.table import CLEAN_RATIOS, PAPER, TOLD, Line
+from tamis.lab.pages.board_tables import Spread
+from tamis.lab.pages.markdown import share
+from tamis.lab.table import CLEAN_RATIOS, ITLM_RATIOS, PAPER, Line
 
 SHORT = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 OURS, BASELINE, ORACLE, BEST = "OGRS", "naive", "oracle", "Plausible"
-TRIMMED = tuple(f"ITLM {told}" for told in TOLD)
+TRIMMED = tuple(f"ITLM {ratio}" for ratio in ITLM_RATIOS)
 Curve = Sequence[Line]
 
 
@@ -102,8 +103,8 @@ def printed_faults() -> list[str]:
             better = {row: as_printed(place.printed(row)) for row in TRIMMED
                       if exceeds(place.printed(row), right)}  # fmt: skip
             if better:
-                told = f"ITLM told the right ratio, {as_printed(right)}"
-                text.append(f"{place.name}: {told}, ends below {listed(better)}.")
+                itlm = f"ITLM with the right ratio, {as_printed(right)}"
+                text.append(f"{place.name}: {itlm}, ends below {listed(better)}.")
     return text
 
 
@@ -159,7 +160,7 @@ def not_above_naive(place: Place, here: Here) -> list[str]:
 
 
 def not_above_itlm(place: Place, here: Here) -> list[str]:
-    """The paper: OGRS beats ITLM, but for one told .9 on MNIST at .7."""
+    """The paper: OGRS beats ITLM, but for one with .9 on MNIST at .7."""
     ahead = ahead_of(OURS, here, TRIMMED)
     if not ahead:
         return []
@@ -169,13 +170,13 @@ def not_above_itlm(place: Place, here: Here) -> list[str]:
 
 
 def not_best_told(place: Place, here: Here) -> list[str]:
-    """The paper: ITLM is robust where it is told about the right ratio, and falls elsewhere."""
+    """The paper: ITLM is robust where its ratio is about right, and falls elsewhere."""
     right = f"ITLM {place.clean_ratio}"
     ahead = ahead_of(right, here, TRIMMED)
     if not ahead:
         return []
     what = f"{right} ({share(here[right].mean)}) ends below {listed(ahead)}"
-    return [f"{place.name}: ITLM is not best where it is told the right ratio: {what}."]
+    return [f"{place.name}: ITLM is not best with the right ratio: {what}."]
 
 
 def converged(place: Place, here: Here) -> list[str]:

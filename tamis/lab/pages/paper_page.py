@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tamis.checkpoint import write_atomically
 from tamis.lab import dynamic
-from tamis.lab.pages.board_page import escape, linked, put_between, read_page
+from tamis.lab.pages.markdown import escape, linked, put_between, read_page
 from tamis.lab.pages.paper_claims import (
     SHORT,
     Curve,
@@ -45,7 +45,7 @@ LEGEND = (
     "ITLM keeps the share of smallest losses that stands in its name. The row of the released"
     " script keeps the largest losses instead, all but the clean ratio, as the script that came"
     ' with the paper does; "OGRS, paper" is algorithm 1 as printed. Both are for the audit.'
-    " Plausible, naive, BARE and OGRS are told nothing.",
+    " Plausible, naive, BARE and OGRS need no side information.",
     "The settings of Plausible were found on MNIST streams and on CIFAR-10 as it is set up here,"
     " mostly with seed 0, those of OGRS on 5,000 rows of MNIST with seeds 0 to 2: for those two,"
     " such cells are no fresh test.",

@@ -52,7 +52,7 @@ CLAIMS = (
     Claim(
         HIGH,
         "naive",
-        "that ITLM told a wrong ratio falls below naive training",
+        "that ITLM with a wrong ratio falls below naive training",
         {"above": "does not hold", "level": "is not borne out", "below": "holds"},
     ),
     Claim(
