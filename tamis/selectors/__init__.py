@@ -1,4 +1,4 @@
-"""Ways to choose what to train on: one file, one method, one paper."""
+"""Selectors: rules that choose what to train on, one file for each method."""
 
 from tamis.selectors.adaptive_k import AdaptiveK
 from tamis.selectors.bare import BARE

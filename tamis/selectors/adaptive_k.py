@@ -21,7 +21,7 @@ class AdaptiveK:
 
     The threshold is m / sqrt(v), from running averages m of the mean loss of a batch and v of
     its square, both from 0. In the letters of the authors' code: mean_decay is beta1,
-    square_decay is beta2. `batch`: rows drawn at random to be judged, at least 4 a pick.
+    square_decay is beta2. `batch`: random rows to judge, at least 4 for each pick.
     """
 
     mean_decay: float = 0.9
@@ -34,23 +34,23 @@ class AdaptiveK:
         self._mean = self._square = 0.0
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
-        """Pick at most k of the rows under the threshold; where none is, of the whole batch."""
+        """Pick at most k of the rows under the threshold; if none is, of the complete batch."""
         rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
-        passing = rows[losses <= self._follow(losses.mean().item())]
-        return Picks((passing if len(passing) else rows)[:k])  # the draw has shuffled them
+        passing = rows[losses <= self._update_threshold(losses.mean().item())]
+        return Picks((passing if len(passing) else rows)[:k])  # in random order
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the two running averages."""
         return {"averages": torch.tensor([self._mean, self._square], dtype=torch.float64)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take up the averages that `state_dict` gave."""
+        """Restore the averages that `state_dict` returned."""
         self._mean, self._square = state["averages"].tolist()
 
-    def _follow(self, level: float) -> float:
-        """Move the averages to a batch's mean loss, and return the threshold."""
+    def _update_threshold(self, level: float) -> float:
+        """Update the averages with a batch's mean loss, and return the threshold."""
         self._mean += (1 - self.mean_decay) * (level - self._mean)
         self._square += (1 - self.square_decay) * (level**2 - self._square)
         return self._mean / (math.sqrt(self._square) + EPSILON)

@@ -18,8 +18,8 @@ from tamis.selectors.sampling import draw, draw_scored
 class Confident:
     """Drop the rows that cleanlab takes for mislabelled, then pick at random.
 
-    `candidates`: random rows of the pool to look at, at least 4 a pick. `filter_by`: how cleanlab
-    turns the estimated joint of given and true labels into rows. Needs the extra `audit`.
+    `candidates`: random rows of the pool to judge, at least 4 for each pick. `filter_by`: how
+    cleanlab turns the estimated joint of given and true labels into rows. Needs the extra `audit`.
     """
 
     candidates: int = 512
@@ -34,7 +34,7 @@ class Confident:
     ] = "prune_by_noise_rate"
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
-        """Pick k rows at random among those without an issue, fewer where fewer are."""
+        """Pick k rows at random among those without an issue, all of them if there are fewer."""
         rows, probabilities = draw_scored(
             pool,
             lambda inputs, _: view.probabilities(inputs),
@@ -48,7 +48,7 @@ class Confident:
 
 
 def find_issues(labels: Tensor, probabilities: Tensor, filter_by: str) -> Tensor:
-    """Mark the rows with a label issue. Where all rows have one label there is none to find."""
+    """Return a mask of the rows with a label issue; none has one if all labels are the same."""
     if len(labels.unique()) < 2:
         return torch.zeros_like(labels, dtype=torch.bool)
     try:
@@ -56,7 +56,7 @@ def find_issues(labels: Tensor, probabilities: Tensor, filter_by: str) -> Tensor
     except ModuleNotFoundError:
         raise ImportError("Confident needs cleanlab: pip install 'tamis[audit]'.") from None
 
-    with warnings.catch_warnings():  # a label with one row or none in the draw is nothing to tell
+    with warnings.catch_warnings():  # a label may have one row or none in the draw
         warnings.filterwarnings("ignore", "May not flag all label issues")
         issues = find_label_issues(
             labels.cpu().numpy(), probabilities.cpu().numpy(), filter_by=filter_by, n_jobs=1

@@ -14,7 +14,7 @@ from tamis.model_view import ModelView
 from tamis.selectors.sampling import draw, draw_scored
 
 MOST_REMOVED = 2.0
-"""Rows removed for a row that agrees, at most: from the authors' code."""
+"""Maximum number of rows removed for each row that agrees, from the authors' code."""
 CONSTANT = 1e-6
 
 
@@ -23,10 +23,10 @@ class INCV:
     """Keep rows whose label is predicted from the other half of the candidates.
 
     Instead of a deep net for each half, a linear head is fitted to the local model's features in
-    closed form. `candidates`: random rows of the pool to look at, at least 4 a pick. `rounds` is
-    the paper's N. `remove`: rows of the largest loss to give up for each row that agrees, the
-    paper's r; None estimates it, 0 is what the authors take for noise that depends on the class.
-    `ridge`: penalty of a head, in units of the mean variance of a feature.
+    closed form. `candidates`: random rows of the pool to judge, at least 4 for each pick. `rounds`
+    is the paper's N. `remove`: rows of largest loss to remove for each row that agrees, the paper's
+    r; None estimates it, 0 is what the authors use for noise that depends on the class. `ridge`:
+    penalty of a head, in units of the mean variance of a feature.
     """
 
     candidates: int = 512
@@ -39,7 +39,7 @@ class INCV:
             raise ValueError(f"INCV needs rounds >= 1 and ridge > 0, got {self}.")
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
-        """Pick k rows at random among those that agree, fewer where fewer do."""
+        """Pick k rows at random among those that agree, all of them if there are fewer."""
         rows, features = draw_scored(
             pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
@@ -49,7 +49,7 @@ class INCV:
         return Picks(draw(rows[agree], k, generator))
 
     def cross_validate(self, features: Tensor, labels: Tensor, generator: Generator) -> Tensor:
-        """Mark the rows that some round selects (S in the paper); all, where all labels agree."""
+        """Return a mask of the rows that some round selects (S in the paper); all for one label."""
         classes, given = labels.unique(return_inverse=True)
         if len(classes) < 2:
             return torch.ones_like(labels, dtype=torch.bool)
@@ -63,8 +63,8 @@ class INCV:
                 break
             before = selected.nonzero()[:, 0]
             for learned, judged in ((first, second), (second, first)):
-                taught = torch.cat([before, learned])
-                scores = predict(features[taught], wanted[taught], features[judged], self.ridge)
+                train = torch.cat([before, learned])
+                scores = predict(features[train], wanted[train], features[judged], self.ridge)
                 own = scores.gather(1, given[judged][:, None])[:, 0]
                 agree = own >= scores.amax(dim=1)  # a tie is no disagreement
                 if remove is None:
@@ -77,9 +77,9 @@ class INCV:
 
 
 def predict(features: Tensor, wanted: Tensor, others: Tensor, ridge: float) -> Tensor:
-    """Fit a linear head by ridge regression on one-hot labels, and score other rows with it."""
+    """Fit a linear head by ridge regression on one-hot labels, and return scores of other rows."""
     mean, spread = features.mean(dim=0), features.std(dim=0, correction=0)
-    # Dividing by what rounding leaves of a constant would make a feature out of it.
+    # A constant feature has a deviation of rounding errors; dividing by it would add noise.
     spread = torch.where(spread > CONSTANT * mean.abs(), spread, torch.inf)
     points = (features - mean) / spread
     shares = wanted.mean(dim=0)
@@ -94,6 +94,6 @@ def estimate_remove(agreement: float, classes: int) -> float:
 
     Under symmetric noise that share is (1 - noise)^2 + noise^2 / (classes - 1), solved for noise.
     """
-    most = 1 - 1 / classes  # the share is least there: labels drawn blindly
+    most = 1 - 1 / classes  # noise of labels drawn at random, where the share is lowest
     noise = most * (1 - math.sqrt(max(0.0, 1 - (1 - agreement) / most)))
     return min(MOST_REMOVED, noise / (1 - noise))

@@ -15,11 +15,10 @@ from tamis.selectors.sampling import draw, trainable
 
 @dataclass(frozen=True)
 class ITLM:
-    """Keep the share of the pool with the smallest losses, then pick at random among it.
+    """Keep the share of the pool with the smallest losses, then pick from it at random.
 
-    `keep` is the clean ratio that the user believes in; the method stands and falls with it.
-    The authors refine the kept set once a round; as in section 3.1 of the OGRS paper, a round
-    here is a slot.
+    `keep` is the user's estimate of the clean ratio, on which the method depends. The authors
+    refine the kept set once a round; as in section 3.1 of the OGRS paper, a round is a slot here.
     """
 
     keep: float = 0.7

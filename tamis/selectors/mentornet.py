@@ -14,15 +14,15 @@ from tamis.selectors.sampling import draw_scored
 
 @dataclass
 class MentorNet:
-    """Weigh rows by how far their loss exceeds a running percentile of losses.
+    """Weight rows by how far their loss exceeds a running percentile of losses.
 
     In the paper's letters: the running percentile is lambda_1, softness is lambda_2, percentile
-    is p, weights are v. A row at or under the running percentile weighs 1; above it the weight
-    falls to 0 over `softness` of loss, at once where that is 0, which is self-paced learning.
+    is p, weights are v. A row at or under the running percentile has weight 1; above it the
+    weight falls to 0 over `softness` of loss, or at once where that is 0: self-paced learning.
 
-    `percentile` is in truth a belief about the clean ratio. `burn_in`: first slots, in which every
-    row weighs 1 and the percentile is followed all the same. `batch`: rows drawn at random to be
-    judged, at least 4 a pick.
+    `percentile` is an estimate of the clean ratio. `burn_in`: first slots, in which every row has
+    weight 1 while the percentile is updated. `batch`: random rows to judge, at least 4 for each
+    pick.
     """
 
     percentile: float = 0.7
@@ -41,14 +41,14 @@ class MentorNet:
         self._slots = 0
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
-        """Pick at most k rows of a weight above 0, and weigh them."""
+        """Pick at most k rows of a weight above 0, with their weights."""
         rows, losses = draw_scored(pool, view.losses, max(self.batch, 4 * k), generator)
         if not len(rows):
             return Picks(rows)
-        self._follow(losses.quantile(self.percentile).item())
-        weights = self._weigh(losses)
+        self._update_limit(losses.quantile(self.percentile).item())
+        weights = self._weights(losses)
         heavy = weights > 0
-        return Picks(rows[heavy][:k], weights[heavy][:k])  # the draw has shuffled them
+        return Picks(rows[heavy][:k], weights[heavy][:k])  # in random order
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the running percentile and the count of slots."""
@@ -58,17 +58,17 @@ class MentorNet:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self._limit, self._slots = state["limit"].item(), int(state["slots"])
 
-    def _follow(self, level: float) -> None:
-        """Move the running percentile to that of a batch, from the first one on."""
+    def _update_limit(self, level: float) -> None:
+        """Update the running percentile with that of a batch; the first sets it."""
         share = 1 - self.decay if self._slots else 1
         self._limit += share * (level - self._limit)
         self._slots += 1
 
-    def _weigh(self, losses: Tensor) -> Tensor:
-        """Minimise v * loss + lambda_2 * v**2 / 2 - (lambda_1 + lambda_2) * v over v in [0, 1]."""
+    def _weights(self, losses: Tensor) -> Tensor:
+        """Return v in [0, 1] of least v * loss + lambda_2 v^2 / 2 - (lambda_1 + lambda_2) v."""
         if self._slots <= self.burn_in:
             return torch.ones_like(losses)
         excess = losses - self._limit

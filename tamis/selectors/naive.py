@@ -27,7 +27,7 @@ class Naive:
         """Draw the picks."""
         return (plan_rows(rows, k, generator),)
 
-    def choose(self, pool: Samples, view: ModelView, k: int, *chance: Tensor) -> Picks:
-        """Pick what was drawn."""
-        (rows,) = chance
+    def choose(self, pool: Samples, view: ModelView, k: int, *draws: Tensor) -> Picks:
+        """Pick the rows that were drawn."""
+        (rows,) = draws
         return Picks.only(rows, is_trainable(pool, rows))

@@ -15,7 +15,7 @@ from tamis.model_view import ModelView
 from tamis.selectors.sampling import draw, draw_scored
 
 Tally = dict[int, tuple[float, int]]
-"""For each id, the sum of its losses and how many there are."""
+"""The sum and the number of losses of each id."""
 
 
 @dataclass
@@ -26,9 +26,9 @@ class O2U:
     rows with wrong labels are learned and forgotten: their mean loss stays high. The rate is the
     optimiser's: see `cyclical`, whose `slots` are `cycle` here, c in the paper.
 
-    `keep` is the clean ratio that the user believes in, 1 - k% in the paper. `batch`: rows drawn
-    at random to be judged, at least 4 a pick. Losses are remembered by id for this cycle and the
-    one before, so memory is bounded by the rows judged in two cycles.
+    `keep` is the user's estimate of the clean ratio, 1 - k% in the paper. `batch`: random rows to
+    judge, at least 4 for each pick. Losses are stored by id for this cycle and the one before, so
+    that memory is bounded by the rows judged in two cycles.
     """
 
     keep: float = 0.7
@@ -76,12 +76,12 @@ class O2U:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self._slots = int(state["slots"])
         self._now, self._before = tally_of("now", state), tally_of("before", state)
 
     def _count_slot(self) -> None:
-        """Forget the cycle before the last where a new one begins."""
+        """Count a slot; at the start of a cycle, forget the one before the last."""
         if self._slots and self._slots % self.cycle == 0:
             self._now, self._before = {}, self._now
         self._slots += 1
@@ -98,10 +98,10 @@ class O2U:
 
 
 def cyclical(optimizer: Optimizer, slots: int, high: float, low: float) -> LambdaLR:
-    """Let the learning rate fall from high to low over so many slots, again and again.
+    """Return a schedule whose learning rate falls from high to low in each cycle of slots.
 
-    In the paper's letters: slots is c, high is r_1, low is r_2. Call `step()` of what is returned
-    after every slot. All groups of parameters get the same rate.
+    In the paper's letters: slots is c, high is r_1, low is r_2. Call its `step()` after every slot.
+    All parameter groups get the same rate.
 
     >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     >>> rates = cyclical(optimizer, slots=2, high=1.0, low=0.5)
@@ -121,12 +121,12 @@ def cyclical(optimizer: Optimizer, slots: int, high: float, low: float) -> Lambd
         return (1 - share) * high + share * low
 
     for group in optimizer.param_groups:
-        group["initial_lr"] = 1.0  # what LambdaLR multiplies, so that the factor is the rate
+        group["initial_lr"] = 1.0  # LambdaLR multiplies it, so that the factor is the rate
     return LambdaLR(optimizer, rate)
 
 
 def columns_of(name: str, tally: Tally) -> dict[str, Tensor]:
-    """Write a tally as tensors."""
+    """Return a tally as tensors."""
     return {
         f"{name}_ids": torch.tensor(list(tally), dtype=torch.long),
         f"{name}_sums": torch.tensor([s for s, _ in tally.values()], dtype=torch.float64),
@@ -135,6 +135,6 @@ def columns_of(name: str, tally: Tally) -> dict[str, Tensor]:
 
 
 def tally_of(name: str, state: dict[str, Tensor]) -> Tally:
-    """Read a tally from its tensors."""
+    """Return the tally of these tensors."""
     ids, sums, counts = (state[f"{name}_{part}"].tolist() for part in ("ids", "sums", "counts"))
     return dict(zip(ids, zip(sums, counts, strict=True), strict=True))

@@ -10,22 +10,22 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.selectors.recall import Recall
+from tamis.selectors.id_memory import IdMemory
 from tamis.selectors.sampling import draw, draw_scored
 
 HIGHEST = 10.0
-"""Next to duplicates, whose density has no bound, a factor may be 1e10 and would fill a mean."""
+"""Bound on a factor: near duplicates it may be 1e10, and would dominate a mean."""
 
 
 @dataclass
 class PCLOF:
-    """Keep rows that lie no thinner in feature space than others of their label.
+    """Keep rows that are no outliers among those of their label in feature space.
 
-    `candidates`: random rows of the pool to look at, at least 4 a pick. `neighbours`: share of the
-    rows of a label that a row is compared with, at least one; half, so that a cluster of wrong
-    rows cannot vouch for itself while it is the smaller part. `threshold`: drop rows that are
-    outliers with at least this probability. Local outlier factors are averaged over the slots in
-    which a row was looked at, by its id, which must name the same row in every slot.
+    `candidates`: random rows of the pool to judge, at least 4 for each pick. `neighbours`: share
+    of the rows of a label that a row is compared with, at least one; half, so that a cluster of
+    wrong labels is not dense by itself while it is the smaller part. `threshold`: drop rows that
+    are outliers with at least this probability. Local outlier factors are averaged over the slots
+    in which a row was judged, by its id, which must name the same row in every slot.
     """
 
     candidates: int = 512
@@ -35,10 +35,10 @@ class PCLOF:
     def __post_init__(self) -> None:
         if not (0 < self.neighbours <= 1 and 0 < self.threshold <= 1):
             raise ValueError(f"PCLOF needs neighbours and threshold in (0, 1], got {self}.")
-        self._factors = Recall()
+        self._factors = IdMemory()
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
-        """Pick k rows at random among the inliers, fewer where fewer are."""
+        """Pick k rows at random among the inliers, all of them if there are fewer."""
         rows, features = draw_scored(
             pool, lambda inputs, _: view.features(inputs), max(self.candidates, 4 * k), generator
         )
@@ -46,10 +46,10 @@ class PCLOF:
             return Picks(rows)
         labels, ids = pool.labels[rows], pool.ids[rows]
         factors = outlier_factors(features, labels, self.neighbours)
-        total, times = self._factors.of(ids, 2).unbind(dim=1)
+        total, times = self._factors.get(ids, 2).unbind(dim=1)
         total, times = total + factors, times + 1
         self._factors.put(ids, torch.stack([total, times], dim=1))
-        self._factors.keep(pool.ids)
+        self._factors.retain(pool.ids)
         inliers = outlier_probabilities(total / times, labels) < self.threshold
         return Picks(draw(rows[inliers], k, generator))
 
@@ -62,16 +62,16 @@ class PCLOF:
         self._factors.remove(ids)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Give, for each id, the sum of its outlier factors and how many they are."""
+        """Return the sum and the number of the outlier factors of each id."""
         return {"ids": self._factors.ids, "factors": self._factors.values}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state that was given before."""
+        """Restore the factors that `state_dict` returned."""
         self._factors.ids, self._factors.values = state["ids"], state["factors"]
 
 
 def outlier_factors(features: Tensor, labels: Tensor, neighbours: float) -> Tensor:
-    """Local outlier factor of each row among those of its label; 1 for the only row of a label."""
+    """Return the local outlier factor of each row among those of its label; 1 for an only row."""
     try:
         from sklearn import config_context
         from sklearn.neighbors import LocalOutlierFactor
@@ -92,14 +92,14 @@ def outlier_factors(features: Tensor, labels: Tensor, neighbours: float) -> Tens
 
 
 def outlier_probabilities(factors: Tensor, labels: Tensor) -> Tensor:
-    """Turn factors into probabilities, label by label.
+    """Return the probability of each row to be an outlier, from the factors of its label.
 
-    A factor of 1 is that of a row as dense as its neighbours. What is beyond 1 is measured by its
-    root mean square over the label, and read off a normal distribution, as in LoOP (Kriegel,
-    Kroeger, Schubert and Zimek, CIKM 2009).
+    A row as dense as its neighbours has a factor of 1. The excess over 1, divided by its root mean
+    square over the label, is mapped to a probability by a normal distribution, as in LoOP
+    (Kriegel, Kroeger, Schubert and Zimek, CIKM 2009).
     """
-    beyond = factors - 1
+    excess = factors - 1
     _, label = labels.unique(return_inverse=True)
-    square = torch.zeros(len(labels), device=labels.device).index_add(0, label, beyond.square())
+    square = torch.zeros(len(labels), device=labels.device).index_add(0, label, excess.square())
     spread = (square[label] / label.bincount()[label]).sqrt()
-    return torch.erf(beyond / (spread.clamp_min(1e-6) * 2**0.5)).clamp_min(0)
+    return torch.erf(excess / (spread.clamp_min(1e-6) * 2**0.5)).clamp_min(0)

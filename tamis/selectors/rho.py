@@ -19,15 +19,13 @@ NOTHING_TO_COMPARE = (
 
 @dataclass(frozen=True)
 class RHO:
-    """Pick the rows whose loss is highest above what a better model would still lose on them.
+    """Pick the rows whose loss most exceeds that of a better model.
 
-    `holdout`: a model trained on data of its own, whose losses are the irreducible ones. Without
-    it, `view` stands in for it: the running average of the weights, or a window of several
-    states. A window of 1 is the weights as they are, every difference is 0, and picks would be
-    those of chance under the name of RHO: that raises a ValueError.
+    `holdout`: a model trained on other data, whose losses are the irreducible ones. Without it,
+    the running average of the weights, or a window of several states, takes its place. With a
+    window of 1 every difference would be 0 and picks random: that raises a ValueError.
 
-    In the paper's letters: batch is n_B, rows drawn at random to be judged, at least 4 a pick;
-    k is n_b.
+    In the paper's letters: batch is n_B, random rows to judge, at least 4 for each pick; k is n_b.
     """
 
     preferred_window: ClassVar = "average"
@@ -46,5 +44,5 @@ class RHO:
             return view.newest().losses(inputs, labels) - irreducible  # eq. 3
 
         rows, gains = draw_scored(pool, gain, max(self.batch, 4 * k), generator)
-        # The draw has shuffled them, so that equals are picked among by chance.
+        # Rows are in random order, so that ties are broken at random.
         return Picks(rows[gains.topk(min(k, len(rows))).indices])

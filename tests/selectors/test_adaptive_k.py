@@ -56,7 +56,7 @@ def test_slot_after_slot_as_in_the_notebook(case: int, decays: tuple[float, floa
         assert set(select(adaptive, losses)) == rows
 
 
-def test_at_most_k_and_each_has_a_chance() -> None:
+def test_at_most_k_and_each_can_be_picked() -> None:
     losses = torch.arange(50.0) / 5
     picks = [select(AdaptiveK(), losses, 3, seed) for seed in range(100)]
     assert all(len(rows) == 3 for rows in picks)
@@ -70,7 +70,7 @@ def test_where_none_is_under_the_threshold_all_are_let_in() -> None:
     assert select(adaptive, torch.tensor([2.3, 0.9, 2.3])) == [1]
 
 
-def test_equals_are_picked_among_by_chance() -> None:
+def test_ties_are_broken_at_random() -> None:
     picked = [select(AdaptiveK(), torch.ones(30), 5, seed) for seed in range(60)]
     assert all(len(rows) == 5 for rows in picked)
     assert {row for rows in picked for row in rows} == set(range(30))

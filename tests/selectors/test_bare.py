@@ -22,21 +22,21 @@ def make_pool(seed: int, rows: int = 60, classes: int = 4) -> Samples:
 
 
 def passing(pool: Samples, deviations: float, among: str) -> set[int]:
-    """The rule: belief in the own label >= mean + deviations * standard deviation."""
-    beliefs, labels = [], pool.labels.tolist()
+    """The rule: probability in the given label >= mean + deviations * standard deviation."""
+    probabilities, labels = [], pool.labels.tolist()
     for logits in pool.inputs.tolist():
         total = sum(math.exp(logit) for logit in logits)
-        beliefs.append([math.exp(logit) / total for logit in logits])
+        probabilities.append([math.exp(logit) / total for logit in logits])
     passed = set()
     for row, label in enumerate(labels):
         mates = [
-            belief[label]
-            for belief, other in zip(beliefs, labels, strict=True)
+            probability[label]
+            for probability, other in zip(probabilities, labels, strict=True)
             if among == "batch" or other == label
         ]
         mean = sum(mates) / len(mates)
-        variance = sum((belief - mean) ** 2 for belief in mates) / len(mates)
-        if beliefs[row][label] >= mean + deviations * math.sqrt(variance):
+        variance = sum((probability - mean) ** 2 for probability in mates) / len(mates)
+        if probabilities[row][label] >= mean + deviations * math.sqrt(variance):
             passed.add(row)
     return passed
 
@@ -63,7 +63,7 @@ def test_the_rows_that_pass_are_the_rules(case: int, among: str, deviations: flo
     assert len(picked) == len(expected)
 
 
-def test_at_most_k_and_each_has_a_chance() -> None:
+def test_at_most_k_and_each_can_be_picked() -> None:
     pool = make_pool(0)
     picks = [select(BARE(), pool, 3, seed) for seed in range(200)]
     assert all(len(rows) == 3 for rows in picks)
@@ -79,7 +79,7 @@ def test_means_over_a_label_stop_a_model_that_is_sure() -> None:
     assert len(select(BARE(among="label"), pool)) == 100
 
 
-def test_a_belief_on_the_threshold_passes() -> None:
+def test_a_probability_on_the_threshold_passes() -> None:
     """The only row of its label is its own mean."""
     logits = torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 0.0], [5.0, 0.0]])
     pool = Samples.of(logits, torch.tensor([0, 0, 0, 1]))
@@ -96,7 +96,7 @@ def test_a_row_is_judged_within_its_draw() -> None:
 
 
 @pytest.mark.parametrize("among", ["batch", "label"])
-def test_equals_are_picked_among_by_chance(among: str) -> None:
+def test_ties_are_broken_at_random(among: str) -> None:
     pool = Samples.of(torch.zeros(30, 3), torch.arange(30) % 3)
     picked = [select(BARE(among=among), pool, 5, seed) for seed in range(60)]
     assert all(len(rows) == 5 for rows in picked)
@@ -123,7 +123,7 @@ def test_rows_that_cannot_be_judged_change_nothing() -> None:
     assert set(select(BARE(), with_bad)) == passing(pool, 1.0, "batch")
 
 
-def test_a_belief_that_overflows_is_left_out() -> None:
+def test_a_probability_that_overflows_is_left_out() -> None:
     class Squares(nn.Module):
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.square()

@@ -82,12 +82,12 @@ def test_nothing_is_changed(kind, blobs: Samples, blob_model: nn.Module) -> None
     before = {name: column.clone() for name, column in blobs.columns().items()}
     weights = [weight.clone() for weight in blob_model.parameters()]
     selector = kind()
-    told = repr(selector)
+    described = repr(selector)
     selector.select(blobs, ModelView(blob_model, Average()), 16, Generator().manual_seed(0))
     assert all(torch.equal(blobs.columns()[name], column) for name, column in before.items())
     assert all(torch.equal(a, b) for a, b in zip(blob_model.parameters(), weights, strict=True))
     assert all(weight.grad is None for weight in blob_model.parameters())
-    assert repr(selector) == told
+    assert repr(selector) == described
 
 
 @each
@@ -95,7 +95,7 @@ def test_same_seed_same_picks(kind, blobs: Samples, blob_model: nn.Module) -> No
     state = torch.random.get_rng_state()
     first, again = (select(kind, blobs, blob_model).rows for _ in range(2))
     assert torch.equal(first, again)
-    assert torch.equal(torch.random.get_rng_state(), state), "chance came from torch's global state"
+    assert torch.equal(torch.random.get_rng_state(), state), "the global generator was used"
 
 
 @each
@@ -135,12 +135,14 @@ def test_it_works_without_knowing_what_is_clean(
         with pytest.raises(ValueError, match="simulated"):
             select(kind, blind, blob_model)
         return
-    told, untold = (select(kind, pool, blob_model).rows for pool in (blobs, blind))
-    assert torch.equal(told, untold)
+    known, unknown = (select(kind, pool, blob_model).rows for pool in (blobs, blind))
+    assert torch.equal(known, unknown)
 
 
 @each
-def test_it_beats_chance_where_losses_separate(kind, blobs: Samples, blob_model: nn.Module) -> None:
+def test_it_beats_a_random_draw_where_losses_separate(
+    kind, blobs: Samples, blob_model: nn.Module
+) -> None:
     drawn = [select(kind, blobs, blob_model, 32, seed) for seed in range(10)]
     purity = torch.stack([purity_of(blobs, picks) for picks in drawn]).mean()
     if seeks_clean(kind()):

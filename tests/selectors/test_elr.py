@@ -17,10 +17,10 @@ from tamis.selectors import ELR
 
 def paper_loss(logits: Tensor, labels: Tensor, averages: Tensor, strength: float) -> Tensor:
     """Eq. 6, as a sum over rows."""
-    beliefs = logits.softmax(dim=1)
+    probabilities = logits.softmax(dim=1)
     total = logits.new_zeros(())
-    for belief, label, average in zip(beliefs, labels, averages, strict=True):
-        total = total - belief[label].log() + strength * (1 - belief @ average).log()
+    for probability, label, average in zip(probabilities, labels, averages, strict=True):
+        total = total - probability[label].log() + strength * (1 - probability @ average).log()
     return total
 
 
@@ -32,8 +32,8 @@ def test_targets_give_the_gradient_of_the_paper(blobs: Samples, strength: float)
     for _ in range(5):
         picks = selector.select(blobs, ModelView(model), 100, g)
         with torch.no_grad():
-            beliefs = model(blobs.inputs[picks.rows]).softmax(dim=1)
-        averages[picks.rows] = 0.7 * averages[picks.rows] + 0.3 * beliefs  # eq. 9
+            probabilities = model(blobs.inputs[picks.rows]).softmax(dim=1)
+        averages[picks.rows] = 0.7 * averages[picks.rows] + 0.3 * probabilities  # eq. 9
         logits, labels = model(blobs.inputs[picks.rows]), blobs.labels[picks.rows]
         ours = cross_entropy(logits, picks.targets).sum()
         theirs = paper_loss(logits, labels, averages[picks.rows], strength)
@@ -57,14 +57,14 @@ def test_a_wrong_label_pulls_less_once_the_model_was_right(
     selector, view, g = ELR(), ModelView(blob_model), Generator().manual_seed(0)
     for _ in range(20):
         picks = selector.select(blobs, view, len(blobs), g)
-    beliefs = view.probabilities(blobs.inputs[picks.rows])
+    probabilities = view.probabilities(blobs.inputs[picks.rows])
     wrong = ~blobs.clean[picks.rows]
     labels = blobs.labels[picks.rows][:, None]
-    plain = (1 - beliefs.gather(1, labels))[wrong]
-    pulled = (picks.targets - beliefs).gather(1, labels)[wrong]
+    plain = (1 - probabilities.gather(1, labels))[wrong]
+    pulled = (picks.targets - probabilities).gather(1, labels)[wrong]
     assert (pulled < plain).all()
-    towards = (picks.targets - beliefs).gather(1, beliefs.argmax(dim=1)[:, None])[wrong]
-    assert (towards > 0).float().mean() > 0.9  # the given label no longer pushes the belief down
+    towards = (picks.targets - probabilities).gather(1, probabilities.argmax(dim=1)[:, None])[wrong]
+    assert (towards > 0).float().mean() > 0.9  # the given label no longer pushes it down
 
 
 def test_averages_look_through_memory_and_gradients_through_the_newest(blobs: Samples) -> None:

@@ -34,7 +34,7 @@ def percentile_of(losses: list[float], share: float) -> float:
 
 def curriculum(slots: list[Tensor], mentor: MentorNet) -> list[dict[int, float]]:
     """The weights of the rows that weigh anything, slot by slot."""
-    limit, told = 0.0, []
+    limit, expected = 0.0, []
     for slot, losses in enumerate(slots):
         level = percentile_of(losses.tolist(), mentor.percentile)
         limit = level if slot == 0 else mentor.decay * limit + (1 - mentor.decay) * level
@@ -48,8 +48,8 @@ def curriculum(slots: list[Tensor], mentor: MentorNet) -> list[dict[int, float]]
                 weight = min(max(0.0, 1 - (loss - limit) / mentor.softness), 1.0)
             if weight > 0:
                 weights[row] = weight
-        told.append(weights)
-    return told
+        expected.append(weights)
+    return expected
 
 
 def select(mentor: MentorNet, losses: Tensor, k: int = 1000, seed: int = 0) -> dict[int, float]:
@@ -94,7 +94,7 @@ def test_weights_minimise_what_the_paper_minimises(softness: float) -> None:
         assert weights.get(row, 0.0) == pytest.approx(best, abs=1e-3)
 
 
-def test_at_most_k_and_each_has_a_chance() -> None:
+def test_at_most_k_and_each_can_be_picked() -> None:
     losses = slots_of(1)[0]
     everyone = select(MentorNet(), losses)
     picks = [select(MentorNet(), losses, 4, seed) for seed in range(100)]
@@ -113,7 +113,7 @@ def test_it_waits_where_losses_jump_and_catches_up() -> None:
 
 
 @pytest.mark.parametrize("softness", [0.0, 1.0])
-def test_equals_are_picked_among_by_chance(softness: float) -> None:
+def test_ties_are_broken_at_random(softness: float) -> None:
     mentor = MentorNet(softness=softness)
     picked = [select(mentor, torch.full((30,), 0.1), 5, seed) for seed in range(60)]
     assert all(list(weights.values()) == [1.0] * 5 for weights in picked)

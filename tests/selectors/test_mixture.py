@@ -111,7 +111,7 @@ def test_the_rows_that_pass_are_over_the_threshold(case: int, threshold: float) 
     assert set(select(Mixture(threshold), losses)) == expected
 
 
-def test_at_most_k_and_each_has_a_chance() -> None:
+def test_at_most_k_and_each_can_be_picked() -> None:
     losses = two_heaps(0)
     passing = set(select(Mixture(), losses))
     picks = [select(Mixture(), losses, 6, seed) for seed in range(100)]
@@ -138,7 +138,7 @@ def test_where_none_is_over_the_threshold_the_nearest_are_picked() -> None:
     assert set(select(Mixture(threshold), losses, 2)) == set(best)
 
 
-def test_equals_are_picked_among_by_chance() -> None:
+def test_ties_are_broken_at_random() -> None:
     picked = [select(Mixture(), torch.ones(30), 5, seed) for seed in range(60)]
     assert all(len(rows) == 5 for rows in picked)
     assert {row for rows in picked for row in rows} == set(range(30))
@@ -159,7 +159,7 @@ def test_losses_that_are_not_finite_are_left_out() -> None:
     assert select(Mixture(), torch.full((9,), torch.nan)) == []
 
 
-def test_chance_comes_from_the_generator_alone() -> None:
+def test_randomness_comes_from_the_generator_only() -> None:
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     for seed in range(20):
         losses = torch.rand(50, generator=Generator().manual_seed(seed))

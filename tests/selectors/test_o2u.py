@@ -32,7 +32,7 @@ def sliding_slots(seed: int, slots: int, rows: int = 30, step: int = 2) -> list[
 def kept(slots: list[Samples], keep: float, cycle: int) -> list[set[int]]:
     """Rows of the lowest mean over this cycle and the last, of losses less each slot's mean."""
     history: dict[int, list[tuple[int, float]]] = {}
-    told = []
+    expected = []
     for slot, pool in enumerate(slots):
         losses = pool.inputs[:, 0].tolist()
         mean = sum(losses) / len(losses)
@@ -42,8 +42,8 @@ def kept(slots: list[Samples], keep: float, cycle: int) -> list[set[int]]:
         for row, id_ in enumerate(pool.ids.tolist()):
             recent = [loss for when, loss in history[id_] if when >= slot // cycle - 1]
             means.append((sum(recent) / len(recent), row))
-        told.append({row for _, row in sorted(means)[: math.floor(keep * len(losses))]})
-    return told
+        expected.append({row for _, row in sorted(means)[: math.floor(keep * len(losses))]})
+    return expected
 
 
 def select(o2u: O2U, pool: Samples, k: int = 1000, seed: int = 0) -> list[int]:
@@ -91,14 +91,14 @@ def test_memory_holds_two_cycles_and_no_more() -> None:
     assert state["before_ids"].min() >= 2 * 190
 
 
-def test_at_most_k_and_each_has_a_chance() -> None:
+def test_at_most_k_and_each_can_be_picked() -> None:
     pool = pool_of(torch.arange(30.0))
     picks = [select(O2U(), pool, 4, seed) for seed in range(100)]
     assert all(len(rows) == 4 for rows in picks)
     assert {row for rows in picks for row in rows} == set(range(21))
 
 
-def test_equals_are_picked_among_by_chance() -> None:
+def test_ties_are_broken_at_random() -> None:
     o2u = O2U(keep=0.1)
     picked = [select(o2u, pool_of(torch.full((30,), 0.1)), 3, seed) for seed in range(100)]
     assert all(len(rows) == 3 for rows in picked)

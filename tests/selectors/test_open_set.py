@@ -91,8 +91,10 @@ def test_the_mean_runs_over_slots(pool: Samples) -> None:
         features = view.features(pool.inputs)
         factors = naive_factors(features, pool.labels, 0.5)
         totals = [total + factor for total, factor in zip(totals, factors, strict=True)]
-        chances = naive_probabilities([total / slot for total in totals], pool.labels.tolist())
-        inliers = {row for row, chance in enumerate(chances) if chance < 0.5}
+        probabilities = naive_probabilities(
+            [total / slot for total in totals], pool.labels.tolist()
+        )
+        inliers = {row for row, probability in enumerate(probabilities) if probability < 0.5}
         assert set(selector.select(pool, view, 1000, g).rows.tolist()) == inliers
         assert 0 < len(inliers) < len(pool)
     state = selector.state_dict()

@@ -111,7 +111,7 @@ def test_the_highest_of_a_draw() -> None:
     assert set(picked) == expected  # 40 are drawn: 4 a pick
 
 
-def test_equals_are_picked_among_by_chance() -> None:
+def test_ties_are_broken_at_random() -> None:
     """As in the first slot, before the average has anything to remember."""
     pool, view = make_pool(0, rows=30), ModelView(make_model(0), Average())
     picked = [select(RHO(), pool, view, 5, seed) for seed in range(60)]

@@ -26,7 +26,7 @@ def test_every_row_is_as_likely(count: int) -> None:
     tenth = torch.bincount(rows * 10 // count, minlength=10) / len(rows)
     assert (tenth - 0.1).abs().max() < 0.01
     first = torch.stack([plan_rows(count, 3, generator)[0] for _ in range(4000)])
-    assert abs(first.float().mean().item() / count - 0.5) < 0.03, "the order is not by chance"
+    assert abs(first.float().mean().item() / count - 0.5) < 0.03, "the order is not random"
 
 
 def test_drawing_few_of_many_makes_no_list_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_draw_takes_from_what_is_given() -> None:
     assert sorted(draw(rows, 9, Generator().manual_seed(0)).tolist()) == [3, 8, 9]
 
 
-def test_marked_rows_come_first_and_are_told_from_the_others() -> None:
+def test_marked_rows_come_first_and_are_marked() -> None:
     marked = torch.tensor([False, True, False, True, True])
     keys = torch.tensor([0.0, 0.9, 0.1, 0.2, 0.5])
     rows, real = lowest_marked(marked, keys, 4)

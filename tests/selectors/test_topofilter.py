@@ -21,7 +21,7 @@ def nearest(points: list[list[float]], rows: list[int], row: int, count: int) ->
     return sorted((other for other in rows if other != row), key=apart)[:count]
 
 
-def naive_sift(rule: TopoFilter, features: Tensor, labels: Tensor) -> list[int]:
+def naive_filter(rule: TopoFilter, features: Tensor, labels: Tensor) -> list[int]:
     points, given = features.tolist(), labels.tolist()
     rows = list(range(len(given)))
     near = {row: set(nearest(points, rows, row, rule.neighbours)) for row in rows}
@@ -74,13 +74,13 @@ def test_rows_are_those_of_the_paper(rule: TopoFilter, seed: int) -> None:
     features = torch.randn(4, 5, generator=g)[truth] + 0.6 * torch.randn(120, 5, generator=g)
     noise = torch.randint(4, (120,), generator=g)
     labels = torch.where(torch.rand(120, generator=g) < 0.7, truth, noise)
-    assert rule.sift(features, labels).tolist() == naive_sift(rule, features, labels)
+    assert rule.filter(features, labels).tolist() == naive_filter(rule, features, labels)
 
 
 def test_a_far_piece_of_a_label_is_dropped() -> None:
     features = torch.cat([torch.zeros(30, 2), torch.full((10, 2), 9.0), torch.full((30, 2), 9.0)])
     labels = torch.tensor([0] * 40 + [1] * 30)
-    assert TopoFilter().sift(features, labels).tolist() == [*range(30), *range(40, 70)]
+    assert TopoFilter().filter(features, labels).tolist() == [*range(30), *range(40, 70)]
 
 
 def test_all_duplicates_hang_together(generator: Generator) -> None:
@@ -88,10 +88,10 @@ def test_all_duplicates_hang_together(generator: Generator) -> None:
     features = 1e3 * torch.randn(5, 67, generator=generator)[labels]
     apart = squared_distances(features).fill_diagonal_(0)
     assert torch.equal(apart == 0, labels[:, None] == labels)
-    assert len(TopoFilter(neighbours=2).sift(features, labels)) == 101
+    assert len(TopoFilter(neighbours=2).filter(features, labels)) == 101
 
 
-def test_the_larger_of_equal_pieces_is_a_matter_of_chance(blob_model: nn.Module) -> None:
+def test_the_larger_of_equal_components_is_random(blob_model: nn.Module) -> None:
     ends = torch.tensor([[-5.0, 0.0], [5.0, 0.0]])
     pool = Samples.of(ends.repeat(4, 1), torch.zeros(8).long())
     sides = set()
@@ -107,7 +107,7 @@ def test_the_larger_of_equal_pieces_is_a_matter_of_chance(blob_model: nn.Module)
 def test_where_the_votes_leave_nothing_the_pieces_stand() -> None:
     features = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     labels = torch.tensor([0, 1, 0, 1])
-    assert TopoFilter(neighbours=1).sift(features, labels).tolist() == [0, 1]
+    assert TopoFilter(neighbours=1).filter(features, labels).tolist() == [0, 1]
 
 
 def test_a_model_that_ran_away_gives_no_picks(blobs: Samples) -> None:

@@ -21,35 +21,35 @@ def scan(
     """Score a block of rows for a block of goals; keep the lowest score of each goal, and its row.
 
     The score is |point|^2 - 2 goal.point + tax * excess. `goals` and `points` are descriptors, for
-    the copy engine; what lies beyond their edges reads as 0.
+    the copy engine; beyond their edges they read as 0.
     """
     block, first_goal = tl.program_id(0), tl.program_id(1) * GOALS
     row, goal = block * ROWS + tl.arange(0, ROWS), first_goal + tl.arange(0, GOALS)
-    there, asked = row < rows, goal < chains
+    is_row, is_goal = row < rows, goal < chains
     product = tl.zeros([GOALS, ROWS], dtype=tl.float32)
     for depth in range(0, WIDTH, DEPTH):
         goal_part = goals.load([first_goal, depth])
         point_part = points.load([block * ROWS, depth])
         product = tl.dot(goal_part, point_part.T, product, input_precision=PRECISION)
-    norm = tl.load(norms + row, mask=there, other=float("inf"))
-    over = tl.load(excess + row, mask=there, other=0.0)
-    price = tl.load(tax + goal, mask=asked, other=0.0)
+    norm = tl.load(norms + row, mask=is_row, other=float("inf"))
+    over = tl.load(excess + row, mask=is_row, other=0.0)
+    price = tl.load(tax + goal, mask=is_goal, other=0.0)
     score = norm[None, :] - 2 * product + over[None, :] * price[:, None]
-    score = tl.where(score == score, score, float("inf"))  # what is not finite is never lowest
+    score = tl.where(score == score, score, float("inf"))  # nan is never lowest
     low, where = tl.min(score, axis=1, return_indices=True, return_indices_tie_break_left=True)
-    tl.store(lowest + block * chains + goal, low, mask=asked)
-    tl.store(best + block * chains + goal, block * ROWS + where, mask=asked)
+    tl.store(lowest + block * chains + goal, low, mask=is_goal)
+    tl.store(best + block * chains + goal, block * ROWS + where, mask=is_goal)
 
 
 def can_scan(points: Tensor) -> bool:
-    """Say whether the copy engine can read these points: rows of whole 16 bytes."""
+    """Return whether the copy engine can read these points: rows of a multiple of 16 bytes."""
     return points.is_contiguous() and points.shape[1] * points.element_size() % 16 == 0
 
 
 def nearest_on_gpu(
     goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor
 ) -> Tensor:
-    """Find the row of lowest score for every goal, reading every point once.
+    """Return the row of lowest score for every goal, reading every point once.
 
     Points in bfloat16 are multiplied as such. Those in float32 are multiplied in three passes of
     TF32, which keeps the precision of float32, or in one where torch's own switch allows it:
@@ -80,8 +80,8 @@ def walk(
     """Walk one chain from its start to its end."""
     chain = tl.program_id(0)
     row = tl.arange(0, SPAN)
-    there = row < candidates
-    over = tl.load(excess + row, mask=there, other=0.0)
+    is_row = row < candidates
+    over = tl.load(excess + row, mask=is_row, other=0.0)
     rise = tl.load(gamma)
     at = tl.load(starts + chain)
     tl.store(path + chain, at)
@@ -90,7 +90,7 @@ def walk(
     for step in range(steps):
         price = tl.maximum(price + rise * tl.load(excess + at), 0.0)
         high = tl.maximum(high, price)
-        cost = tl.load(costs + at * candidates + row, mask=there, other=float("inf"))
+        cost = tl.load(costs + at * candidates + row, mask=is_row, other=float("inf"))
         at = tl.argmin(cost + price * over, axis=0, tie_break_left=True).to(tl.int64)
         tl.store(path + (step + 1) * chains + chain, at)
     tl.store(highest + chain, high)
@@ -99,7 +99,7 @@ def walk(
 def walk_on_gpu(
     costs: Tensor, excess: Tensor, gamma: Tensor, starts: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Walk every chain from its start to its end, all in one launch."""
+    """Return the path of every chain and the highest price, from one launch."""
     chains = len(starts)
     path = torch.empty(steps + 1, chains, dtype=torch.long, device=costs.device)
     highest = torch.empty(chains, device=costs.device)

@@ -1,4 +1,4 @@
-"""Eq. 7 of the OGRS paper as a search: the sample of lowest cost, found without a K x N matrix."""
+"""Eq. 7 of the OGRS paper as a search: the sample of lowest cost, without a K x N matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from tamis.data import Search
 
 CHUNK = 4096
-"""Rows scored at a time: scores of 128 chains then fit the cache of a core."""
+"""Rows scored at a time: scores of 128 chains then fit into the cache of a core."""
 
 
 def move_costs(
@@ -35,11 +35,11 @@ def describe_walk(
 
 
 def nearest(goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor) -> Tensor:
-    """For every goal the row of lowest |point|^2 - 2 goal.point + tax * excess.
+    """Return, for every goal, the row of lowest |point|^2 - 2 goal.point + tax * excess.
 
-    `norms` are the squared lengths of the points, `tax` is one number a goal, `excess` one a row.
-    That is eq. 7 with the square completed, times 2 alpha: a nearest neighbour at a price. Rows
-    that are not finite are never the answer.
+    `norms` are the squared lengths of the points; `tax` has one number for each goal, `excess` one
+    for each row. That is eq. 7 with the square completed, times 2 alpha: a nearest neighbour at a
+    price. Non-finite rows are never returned.
     """
     if points.device.type == "cuda":
         from tamis.selectors.ogrs.kernels import can_scan, nearest_on_gpu
@@ -52,7 +52,7 @@ def nearest(goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: T
 def nearest_in_chunks(
     goals: Tensor, points: Tensor, norms: Tensor, tax: Tensor, excess: Tensor
 ) -> Tensor:
-    """Do it in torch, a chunk of rows at a time: memory is K x 4096 and not K x N."""
+    """Compute `nearest` in torch by chunks of rows: memory is K x 4096 instead of K x N."""
     goals = goals.to(points.dtype)
     lowest = norms.new_full((len(goals),), torch.inf)
     best = torch.zeros(len(goals), dtype=torch.long, device=points.device)
@@ -60,7 +60,7 @@ def nearest_in_chunks(
     free = not bool(tax.any())
     for first in range(0, len(points), CHUNK):
         rows = slice(first, first + CHUNK)
-        # Rows go first: a matrix of few columns against contiguous rows is what BLAS likes best.
+        # Rows first: BLAS is fastest for contiguous rows times a matrix of few columns.
         scores = torch.addmm(norms[rows, None], points[rows], goals.T, alpha=-2)
         if not free:
             scores.addr_(excess[rows], tax)
@@ -75,11 +75,10 @@ def nearest_in_chunks(
 def walk_among(
     costs: Tensor, excess: Tensor, gamma: Tensor, starts: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Walk a chain from each start where the cost of every move is known, (from, to).
+    """Return the rows of every step, (steps + 1, chains), and the highest price of any chain.
 
-    Every chain has a price of its own, raised by gamma times the excess where it stands, and goes
-    where cost + price * excess is lowest. Returned are the rows of every step, (steps + 1, chains),
-    and the highest price that any chain came to.
+    `costs` are those of every move, (from, to). Every chain has a price of its own, raised by gamma
+    times the excess of its row (eq. 8), and moves where cost + price * excess is lowest (eq. 7).
     """
     if costs.device.type == "cuda":
         from tamis.selectors.ogrs.kernels import walk_on_gpu
@@ -91,10 +90,10 @@ def walk_among(
 def walk_in_steps(
     costs: Tensor, excess: Tensor, gamma: Tensor, starts: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Do it in torch, all chains at once, a step at a time."""
+    """Compute `walk_among` in torch, all chains at once, step by step."""
     path, price = [starts], costs.new_zeros(len(starts))
     highest = costs.new_zeros(())
-    if gamma * excess.max() <= 0:  # no price will ever rise
+    if gamma * excess.max() <= 0:  # no price can rise
         moves = costs.argmin(dim=1)
         for _ in range(steps):
             path.append(moves[path[-1]])

@@ -1,4 +1,4 @@
-"""What a selector remembers of samples, by id."""
+"""Values that a selector keeps for each sample, by id."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 
-class Recall:
-    """A few numbers for each id, zeros for an id not met; ids are sorted, each there once."""
+class IdMemory:
+    """A few values for each id, zeros for an unknown one; ids are sorted and unique."""
 
     def __init__(self) -> None:
         self.ids = torch.empty(0, dtype=torch.long)
         self.values = torch.empty(0, 0)
 
-    def of(self, ids: Tensor, width: int) -> Tensor:
-        """Give the numbers of these ids, (ids, width)."""
+    def get(self, ids: Tensor, width: int) -> Tensor:
+        """Return the values of these ids, (ids, width)."""
         self.ids, self.values = self.ids.to(ids.device), self.values.to(ids.device)
         if not len(self.ids):
             return torch.zeros(len(ids), width, device=ids.device)
@@ -22,16 +22,16 @@ class Recall:
         return torch.where((self.ids[at] == ids)[:, None], self.values[at], 0)
 
     def put(self, ids: Tensor, values: Tensor) -> None:
-        """Write the numbers of these ids; of an id given twice, the first counts."""
-        together = torch.cat([ids, self.ids])
-        order = together.argsort(stable=True)
+        """Set the values of these ids; for an id that is given twice the first counts."""
+        both = torch.cat([ids, self.ids])
+        order = both.argsort(stable=True)
         first = torch.ones_like(order, dtype=torch.bool)
-        first[1:] = together[order].diff() != 0
-        self.ids = together[order[first]]
+        first[1:] = both[order].diff() != 0
+        self.ids = both[order[first]]
         self.values = torch.cat([values, self.values.reshape(-1, values.shape[1])])[order[first]]
 
-    def keep(self, ids: Tensor) -> None:
-        """Forget all other ids, once there are more in memory than are given here."""
+    def retain(self, ids: Tensor) -> None:
+        """Forget all other ids, once more are stored than are given."""
         if len(self.ids) > len(ids):
             self._restrict(torch.isin(self.ids, ids))
 
