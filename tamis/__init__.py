@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the same as in `_MODULES`, for type checkers and editors
     from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
     from tamis.sources import BadInputError, Validator
     from tamis.streams import Replay
-    from tamis.training import DivergedError, Execution, Trainer
+    from tamis.training import DivergedError, Execution, Trainer, TrainingRun
 
 __version__ = "0.1.0"
 
@@ -55,6 +55,7 @@ __all__ = [
     "TamisError",
     "Tracker",
     "Trainer",
+    "TrainingRun",
     "Validator",
     "Window",
 ]
@@ -72,7 +73,7 @@ _MODULES = {
     "tamis.selectors": ("ITLM", "OGRS", "Naive", "Oracle", "Plausible", "Selector"),
     "tamis.sources": ("BadInputError", "Validator"),
     "tamis.streams": ("Replay",),
-    "tamis.training": ("DivergedError", "Execution", "Trainer"),
+    "tamis.training": ("DivergedError", "Execution", "Trainer", "TrainingRun"),
 }
 
 

@@ -82,6 +82,11 @@ class Corrections:
         corrected = replace(samples, labels=labels, clean=clean)
         return corrected if kept.all() else corrected[kept]
 
+    def names_of(self, ids: Sequence[int]) -> list[str]:
+        """Return the ids of rows as text: their names where they have some, else their numbers."""
+        names = {id_: name for name, id_ in self._ids.items()}
+        return [names.get(id_, str(id_)) for id_ in ids]
+
     def apply(self, trainer: ReviewedTrainer) -> int:
         """Relabel and remove rows that a trainer holds; return how many have changed.
 

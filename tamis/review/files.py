@@ -61,7 +61,10 @@ def write_review_files(
             torch.tensor([suspect.row for suspect in looked], device=held.labels.device),
             torch.zeros(len(looked), dtype=torch.long, device=held.labels.device),
         )
-        found = find_neighbours(view, asked, held)
+        try:
+            found = find_neighbours(view, asked, held)
+        except TypeError:  # without a last linear layer there are no features to be near in
+            return
         ids = [suspect.id for suspect in looked]
         write_neighbours(folder, found, ids, held, classes, show, names)
 

@@ -16,4 +16,7 @@ class RunFiles:
     neighbours: Final = "neighbours.jsonl"
     decisions: Final = "decisions.jsonl"
     table: Final = "suspects.csv"
+    rejects: Final = "rejects.jsonl"
+    model: Final = "model.safetensors"
+    checkpoints: Final = "checkpoints"
     report: Final = "report.html"

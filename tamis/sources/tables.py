@@ -73,6 +73,18 @@ class Table:
     def __len__(self) -> int:
         return -(-self.rows // self.rows_per_slot)
 
+    def play(self) -> Playback:
+        """Return the table as a stream with a position."""
+        return Playback(self)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the inputs, where each is a number."""
+        if len(self.input_shape) != 1:
+            return ()
+        chunks = reader_of(self.path)(self.path, self.label, self.id_column, self.drop, 1)
+        return tuple(next(chunks).columns)
+
     def __iter__(self) -> Iterator[Samples]:
         for samples, _ in self.named(self.rows_per_slot, self.validator):
             yield samples
@@ -99,6 +111,31 @@ class Table:
             inputs = torch.from_numpy(chunk.numbers[kept])
             samples = Samples(inputs, labels, ids, torch.zeros_like(ids))
             yield samples, [chunk.names[at] for at in kept]
+
+
+class Playback:
+    """A table as a stream with a position: a chunk a slot, counted from the first."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.offset = 0
+
+    def seek(self, offset: int) -> None:
+        """Continue behind so many chunks."""
+        self.offset = int(offset)
+
+    def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
+        """Yield samples, and the ids of their rows as text where the table has a column of them."""
+        table = self.table
+        for samples, names in table.named(table.rows_per_slot, table.validator, self.offset):
+            self.offset += 1
+            yield samples, names if table.id_column else None
+
+    def acknowledge(self) -> None:
+        """Do nothing: a file stays as it is."""
+
+    def close(self) -> None:
+        """Do nothing: a file is not waited for."""
 
 
 def open_table(

@@ -2,6 +2,15 @@
 
 from tamis.training.augment import Augment
 from tamis.training.execution import Execution
+from tamis.training.run import FolderInUseError, SaveEvery, TrainingRun
 from tamis.training.trainer import DivergedError, Trainer
 
-__all__ = ["Augment", "DivergedError", "Execution", "Trainer"]
+__all__ = [
+    "Augment",
+    "DivergedError",
+    "Execution",
+    "FolderInUseError",
+    "SaveEvery",
+    "Trainer",
+    "TrainingRun",
+]

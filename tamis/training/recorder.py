@@ -1,20 +1,20 @@
-"""A run's folder kept up to date, and decisions taken in: three calls in a training loop."""
+"""The folder of a run kept up to date while it trains, and decisions passed to the trainer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tamis.data import Samples, Slot
+from tamis.model_view.view import last_linear
 from tamis.review import Corrections, LiveSuspects, Suspect, previewer, write_review_files
+from tamis.review.previews import Preview
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, write_metadata
 from tamis.runs.metadata import End
 from tamis.runs.shown import Rows
-from tamis.sources import Table
-from tamis.sources.tables import reader_of
 from tamis.training.trainer import Trainer
 
 OF_ONE_RUN = (
@@ -24,136 +24,141 @@ OF_ONE_RUN = (
     RunFiles.neighbours,
     RunFiles.table,
 )
-"""Files that a run begun anew replaces. Decisions are the work of people, and stay."""
+"""Files that a new run replaces. Decisions are the work of people, and stay."""
 
 
-class Keeper:
-    """Leaves all that the page of a run needs, and has the trainer learn from decisions.
+class RunRecorder:
+    """Writes what the pages of a run read, and has the trainer learn from decisions.
 
-        keeper = Keeper(folder, trainer, RunMetadata("clicks.csv", classes, shape))
-        keeper.begin()
-        for samples, names in rows:
-            samples, names = keeper.mend(samples, names)
-            slot = trainer.step(samples)
-            keeper.update(slot, samples, names)
-        keeper.end(suspects, rows)
-
-    It follows the decisions made in its own folder and, if given, those in another file,
-    `corrections`. What it must remember is in `state_dict`, so that a checkpoint can hold it, and
-    what was written since then is taken back by `load_state_dict`. The trainer should have a
-    tracker, best an `Alarm`; without one nothing is told of the clean ratio.
-    A disk that fails costs no more than what could not be written or read: `lost` counts how often.
+    `TrainingRun` calls it. It follows the decisions made in its own folder and, if given, those in
+    another file, `corrections`. `state_dict` holds what it must remember; `load_state_dict` also
+    removes what was written after that state. The trainer should have a tracker, best an `Alarm`;
+    without one no clean ratio is recorded. A disk that fails stops nothing: `failures` counts the
+    writes and reads that came to nothing.
     """
 
     def __init__(
-        self, folder: Path, trainer: Trainer, about: RunMetadata, corrections: Path | None = None
+        self, folder: Path, trainer: Trainer, metadata: RunMetadata, corrections: Path | None = None
     ) -> None:
         self.folder = folder
         self.trainer = trainer
-        self.about = about
-        self.show = previewer(about.input_shape, about.columns)
-        self.lost = 0
-        self.own = Corrections(folder / RunFiles.decisions, about.classes)
-        another = corrections and corrections.resolve() != (folder / RunFiles.decisions).resolve()
-        self.given = Corrections(corrections, about.classes) if corrections and another else None
-        self.tracking = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
-        self.lookout = LiveSuspects(folder, trainer, about.classes, self.show, settled=self.settled)
+        self.metadata = replace(metadata, classes=metadata.classes or numbered_classes(trainer))
+        self.failures = 0
+        classes, decisions = self.metadata.classes, folder / RunFiles.decisions
+        self.own = Corrections(decisions, classes)
+        another = corrections and corrections.resolve() != decisions.resolve()
+        self.given = Corrections(corrections, classes) if corrections and another else None
+        self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
+        self.live = LiveSuspects(folder, trainer, classes, self.preview, settled=self.decided)
 
-    def begin(self, resumed: bool = False) -> None:
-        """Say what the run is; one begun anew removes what another has left."""
+    def begin(self, resumed: bool) -> None:
+        """Write the metadata; a new run removes what another has left."""
         if not resumed:
             for name in OF_ONE_RUN:
                 (self.folder / name).unlink(missing_ok=True)
-        self.about = replace(self.about, ended=None).begun(self.trainer.device)
-        write_metadata(self.folder, self.about)
+        self.metadata = replace(self.metadata, ended=None).begun(self.trainer.device)
+        write_metadata(self.folder, self.metadata)
 
-    def mend(
-        self, samples: Samples | None, names: Sequence[str] | None = None
-    ) -> tuple[Samples | None, list[str] | None]:
-        """Correct rows on their way in; those that were dropped are left out, with their names."""
-        if samples is None:
-            return None, None
-        mended = samples
+    def describe(self, samples: Samples) -> None:
+        """Take the shape of the inputs from the first samples, where the metadata has none."""
+        if not self.metadata.input_shape and len(samples):
+            self.metadata = replace(self.metadata, input_shape=tuple(samples.inputs.shape[1:]))
+            write_metadata(self.folder, self.metadata)
+
+    def preview(self, row: Any) -> Preview:
+        """Return what a page shows of a row."""
+        return previewer(self.metadata.input_shape, self.metadata.columns)(row)
+
+    def correct(
+        self, samples: Samples, names: Sequence[str] | None = None
+    ) -> tuple[Samples, list[str] | None]:
+        """Return arriving rows with the labels that people gave, without those they dropped."""
         called = None if names is None else dict(zip(samples.ids.tolist(), names, strict=True))
-        for corrections in self._all():
-            left = None if called is None else [called[number] for number in mended.ids.tolist()]
-            with self._sparing():
-                mended = corrections.correct(mended, left)
-        return mended, None if called is None else [called[at] for at in mended.ids.tolist()]
+        for corrections in self._followed():
+            left = None if called is None else [called[number] for number in samples.ids.tolist()]
+            with self._counting_failures():
+                samples = corrections.correct(samples, left)
+        return samples, None if called is None else [called[at] for at in samples.ids.tolist()]
 
     def update(
         self, slot: Slot, samples: Samples | None = None, names: Sequence[str] | None = None
     ) -> None:
-        """Write down what there is to write after a slot, and take new decisions in."""
-        if self.tracking:
-            with self._sparing():
-                self.tracking.update(slot, samples)
-        with self._sparing():
-            self.lookout.update(slot.number, samples, names)
-        for corrections in self._all():
-            with self._sparing():
+        """Record a slot, and pass new decisions to the trainer."""
+        if self.estimates:
+            with self._counting_failures():
+                self.estimates.update(slot, samples)
+        with self._counting_failures():
+            self.live.update(slot.number, samples, names)
+        for corrections in self._followed():
+            with self._counting_failures():
                 corrections.apply(self.trainer)
 
-    @property
-    def strange(self) -> bool:
-        """Say whether a decision named a label that is no class."""
-        return any(corrections.unknown_labels for corrections in self._all())
+    def decided(self) -> set[str]:
+        """Return the ids of the rows that somebody has decided about."""
+        return set().union(*(corrections.decided for corrections in self._followed()))
 
-    def settled(self) -> set[str]:
-        """Ids of the rows that somebody has decided about."""
-        return set().union(*(corrections.decided for corrections in self._all()))
+    def undecided(self, suspects: Sequence[Suspect]) -> list[Suspect]:
+        """Return the suspects that nobody has decided about."""
+        decided = self.decided()
+        return [suspect for suspect in suspects if suspect.id not in decided]
 
-    def open(self, suspects: Sequence[Suspect]) -> list[Suspect]:
-        """Leave out suspects that somebody has decided about."""
-        settled = self.settled()
-        return [suspect for suspect in suspects if suspect.id not in settled]
+    def held_rows(self) -> Rows:
+        """Return the rows held, and their ids as text."""
+        pool = self.trainer.buffer.pool()
+        return [(pool, self.own.names_of(pool.ids.tolist()))]
 
-    def end(self, suspects: Sequence[Suspect] | None, rows: Rows, ended: End = "done") -> None:
-        """Write the suspects of all rows down, if there was time to look for them.
+    def write_suspects(self, suspects: Sequence[Suspect], rows: Rows) -> None:
+        """Write the suspects that the page shows; `rows` are those that they were found among.
 
         Those decided in this folder are among them, so that the page can show what was decided.
         """
-        if suspects is not None and len(self.trainer.buffer):
-            given = set() if self.given is None else self.given.decided
-            left = [suspect for suspect in suspects if suspect.id not in given]
-            held, classes = self.trainer.buffer.pool(), self.about.classes
-            view = self.trainer.averaged
-            write_review_files(self.folder, left, rows, classes, self.show, view, held)
-        self.about = replace(self.about, ended=ended)
-        write_metadata(self.folder, self.about)
+        given = set() if self.given is None else self.given.decided
+        left = [suspect for suspect in suspects if suspect.id not in given]
+        held, view = self.trainer.buffer.pool(), self.trainer.averaged
+        write_review_files(self.folder, left, rows, self.metadata.classes, self.preview, view, held)
+
+    def end(self, ended: End) -> None:
+        """Write down how the run ended."""
+        self.metadata = replace(self.metadata, ended=ended)
+        write_metadata(self.folder, self.metadata)
+
+    def warnings(self) -> list[str]:
+        """Return what went wrong and did not stop the run."""
+        found = []
+        if self.failures:
+            found.append(f"{self.failures} times the files for the pages were not written or read")
+        if any(corrections.unknown_labels for corrections in self._followed()):
+            found.append("some decisions name a label that is no class here, and change nothing")
+        return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the names that rows are known by, the suspects, and where files end."""
+        """Return the ids of rows as text, the live suspects, and where files end."""
         return {
             "names": self.own.state_dict(),
-            "lookout": self.lookout.state_dict(),
-            "tracking": self.tracking.state_dict() if self.tracking else None,
+            "live": self.live.state_dict(),
+            "estimates": self.estimates.state_dict() if self.estimates else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, and look at all decisions once more."""
-        for corrections in self._all():
+        """Continue from what `state_dict` returned, and go through all decisions again."""
+        for corrections in self._followed():
             corrections.load_state_dict(state["names"])
-        self.lookout.load_state_dict(state["lookout"])
-        if self.tracking:
-            self.tracking.load_state_dict(state["tracking"])
+        self.live.load_state_dict(state["live"])
+        if self.estimates:
+            self.estimates.load_state_dict(state["estimates"])
 
     @contextmanager
-    def _sparing(self) -> Iterator[None]:
-        """Count what the disk did not do, and have the run go on."""
+    def _counting_failures(self) -> Iterator[None]:
         try:
             yield
         except OSError:
-            self.lost += 1
+            self.failures += 1
 
-    def _all(self) -> list[Corrections]:
+    def _followed(self) -> list[Corrections]:
         return [self.own] if self.given is None else [self.given, self.own]
 
 
-def table_metadata(table: Table, slots: int, settings: Mapping[str, Any]) -> RunMetadata:
-    """Say what a run on a table is made of."""
-    read = reader_of(table.path)(table.path, table.label, table.id_column, table.drop, 1)
-    columns = tuple(next(read).columns) if len(table.input_shape) == 1 else ()
-    return RunMetadata(
-        table.path.name, table.classes, table.input_shape, columns, slots, dict(settings)
-    )
+def numbered_classes(trainer: Trainer) -> tuple[str, ...]:
+    """Return the numbers of the classes as their names."""
+    classes = trainer.validator.classes or last_linear(trainer.model)[1].out_features
+    return tuple(map(str, range(classes)))

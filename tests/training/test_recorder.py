@@ -26,7 +26,7 @@ from tamis.runs import (
 )
 from tamis.sources import Table, open_table
 from tamis.streams import Constant, Replay, Symmetric, digits
-from tamis.training.recorder import Keeper, table_metadata
+from tamis.training.recorder import RunRecorder
 from tamis.web.run_page import render_run
 
 NAMES = [f"number {digit}" for digit in range(10)]
@@ -73,39 +73,46 @@ def make_trainer(table: Table) -> Trainer:
 
 
 def about_of(table: Table) -> RunMetadata:
-    return table_metadata(table, len(table), {"k": 32})
+    settings, columns = {"k": 32}, table.columns
+    return RunMetadata(
+        table.path.name, table.classes, table.input_shape, columns, len(table), settings
+    )
 
 
 def train(
     folder: Path, table: Table, corrections: Path | None = None, slots: int = 600
-) -> tuple[Trainer, Keeper]:
+) -> tuple[Trainer, RunRecorder]:
     trainer = make_trainer(table)
-    keeper = Keeper(folder, trainer, about_of(table), corrections)
-    keeper.begin()
-    go_on(folder, table, trainer, keeper, slots)
-    keeper_ends(table, trainer, keeper)
-    return trainer, keeper
+    recorder = RunRecorder(folder, trainer, about_of(table), corrections)
+    recorder.begin(resumed=False)
+    go_on(folder, table, trainer, recorder, slots)
+    finish(table, trainer, recorder)
+    return trainer, recorder
 
 
-def go_on(folder: Path, table: Table, trainer: Trainer, keeper: Keeper, slots: int) -> None:
+def go_on(folder: Path, table: Table, trainer: Trainer, recorder: RunRecorder, slots: int) -> None:
     rows = table.named(10, skip=trainer.slots)
     with Monitor(folder / "log.jsonl") as monitor:
         for _ in range(trainer.slots, slots):
             samples, names = next(rows, (None, None))
-            samples, names = keeper.mend(samples, names)
+            if samples is not None:
+                samples, names = recorder.correct(samples, names)
             slot = trainer.step(samples)
             monitor.update(slot)
-            keeper.update(slot, samples, names)
+            recorder.update(slot, samples, names)
 
 
-def keeper_ends(table: Table, trainer: Trainer, keeper: Keeper) -> None:
+def finish(table: Table, trainer: Trainer, recorder: RunRecorder) -> None:
     held = trainer.buffer.pool()
     suspects = find_suspects(trainer.averaged, table.named(), held, table.rows_per_slot)
-    keeper.end(suspects, table.named())
+    recorder.write_suspects(suspects, table.named())
+    recorder.end("done")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, table: Table) -> tuple[Path, Trainer, Keeper]:
+def run(
+    tmp_path_factory: pytest.TempPathFactory, table: Table
+) -> tuple[Path, Trainer, RunRecorder]:
     folder = tmp_path_factory.mktemp("run")
     torch.set_num_threads(1)
     return folder, *train(folder, table)
@@ -152,7 +159,7 @@ def test_corrections_of_one_run_are_taken_into_another(run, table, truth, tmp_pa
     folder, trainer, _ = run
     names = answer(folder, truth, 200)
     before = trainer.buffer.pool().labels.clone()
-    later, keeper = train(tmp_path, table, folder / "decisions.jsonl", slots=300)
+    later, recorder = train(tmp_path, table, folder / "decisions.jsonl", slots=300)
     held = later.buffer.pool()
     right = torch.tensor([NAMES.index(truth[f"scan-{row}"][1]) for row in held.ids.tolist()])
     reviewed = torch.tensor([f"scan-{row}" in set(names) for row in held.ids.tolist()])
@@ -161,24 +168,24 @@ def test_corrections_of_one_run_are_taken_into_another(run, table, truth, tmp_pa
     assert held.labels[reviewed].equal(right[reviewed])
     assert (held.labels != before).sum() == (before[reviewed] != right[reviewed]).sum()
     assert not set(names) & {spine.id for spine in SuspectIndex(tmp_path).spines}
-    assert keeper.settled() == set(names)
-    assert keeper.open([]) == []
+    assert recorder.decided() == set(names)
+    assert recorder.undecided([]) == []
     point, other = EstimateHistory(tmp_path).points[2], EstimateHistory(folder).points[2]
     assert point.value > other.value  # the tracker sees that more labels are right
 
 
 def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) -> None:
     trainer = make_trainer(table)
-    keeper = Keeper(tmp_path, trainer, about_of(table))
-    keeper.lookout.every = 100
-    keeper.begin()
-    go_on(tmp_path, table, trainer, keeper, 200)
+    recorder = RunRecorder(tmp_path, trainer, about_of(table))
+    recorder.live.every = 100
+    recorder.begin(resumed=False)
+    go_on(tmp_path, table, trainer, recorder, 200)
     first = [spine.id for spine in SuspectIndex(tmp_path).spines]
     assert len(first) > 100
     names = answer(tmp_path, truth, 50)
     drop = SuspectIndex(tmp_path).spines[60]
     Decisions(tmp_path / "decisions.jsonl").decide(Decision(drop.id, "drop", None, drop.given))
-    go_on(tmp_path, table, trainer, keeper, 300)
+    go_on(tmp_path, table, trainer, recorder, 300)
     held = trainer.buffer.pool()
     assert drop.row not in held.ids
     for name in names:
@@ -192,55 +199,55 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
 def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
 
-    def begin(folder: Path) -> tuple[Trainer, Keeper]:
+    def begin(folder: Path) -> tuple[Trainer, RunRecorder]:
         trainer = make_trainer(table)
-        keeper = Keeper(folder, trainer, about_of(table))
-        keeper.lookout.every = 40
-        return trainer, keeper
+        recorder = RunRecorder(folder, trainer, about_of(table))
+        recorder.live.every = 40
+        return trainer, recorder
 
     def same(*names: str) -> bool:
         return all((whole / name).read_bytes() == (broken / name).read_bytes() for name in names)
 
-    trainer, keeper = begin(whole)
-    keeper.begin()
-    go_on(whole, table, trainer, keeper, 160)
+    trainer, recorder = begin(whole)
+    recorder.begin(resumed=False)
+    go_on(whole, table, trainer, recorder, 160)
     live = (whole / "suspects.jsonl").read_bytes()
-    trainer, keeper = begin(broken)
-    keeper.begin()
-    go_on(broken, table, trainer, keeper, 90)
+    trainer, recorder = begin(broken)
+    recorder.begin(resumed=False)
+    go_on(broken, table, trainer, recorder, 90)
     checkpoints = Checkpoints(broken / "checkpoints")
-    checkpoints.save(trainer, others={"keeper": keeper})
-    go_on(broken, table, trainer, keeper, 130)  # lost in a crash
-    again, keeper = begin(broken)
-    checkpoints.load(again, {"keeper": keeper})
-    keeper.begin(resumed=True)
+    checkpoints.save(trainer, others={"recorder": recorder})
+    go_on(broken, table, trainer, recorder, 130)  # lost in a crash
+    again, recorder = begin(broken)
+    checkpoints.load(again, {"recorder": recorder})
+    recorder.begin(resumed=True)
     assert [point.slot for point in EstimateHistory(broken).points] == [49]
-    go_on(broken, table, again, keeper, 160)
+    go_on(broken, table, again, recorder, 160)
     assert same("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl")
-    keeper_ends(table, again, keeper)
+    finish(table, again, recorder)
     assert (broken / "suspects.jsonl").read_bytes() != live
     before = next(spine for spine in SuspectIndex(broken).spines if spine.row < 900)
     decisions = Decisions(broken / "decisions.jsonl")
     decisions.decide(Decision(before.id, "drop", None, before.given))
     held = len(again.buffer)
-    keeper.update(again.step())
+    recorder.update(again.step())
     assert len(again.buffer) == held - 1  # rows held are known by name, also those from before
 
 
 def test_a_run_begun_anew_keeps_what_people_decided(table, tmp_path) -> None:
     for name in ("tracked.jsonl", "suspects.jsonl", "decisions.jsonl", "suspects.csv"):
         (tmp_path / name).write_text("{}\n")
-    Keeper(tmp_path, make_trainer(table), about_of(table)).begin()
+    RunRecorder(tmp_path, make_trainer(table), about_of(table)).begin(resumed=False)
     assert {path.name for path in tmp_path.iterdir()} == {"decisions.jsonl", "about.json"}
 
 
 def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -> None:
     trainer = make_trainer(table)
     trainer.tracker = None
-    keeper = Keeper(tmp_path, trainer, about_of(table))
-    keeper.begin()
-    go_on(tmp_path, table, trainer, keeper, 60)
-    keeper.end(None, [], "stopped")
+    recorder = RunRecorder(tmp_path, trainer, about_of(table))
+    recorder.begin(resumed=False)
+    go_on(tmp_path, table, trainer, recorder, 60)
+    recorder.end("stopped")
     assert not (tmp_path / "tracked.jsonl").exists()
     assert read_metadata(tmp_path).ended == "stopped"
     assert Run(tmp_path).state == "stopped early"
@@ -248,11 +255,11 @@ def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -
 
 def test_alarms_of_slots_that_are_done_again_are_taken_back(table, tmp_path) -> None:
     trainer = make_trainer(table)
-    keeper = Keeper(tmp_path, trainer, about_of(table))
+    recorder = RunRecorder(tmp_path, trainer, about_of(table))
     add_line(tmp_path / "alarms.jsonl", AlarmRecord(3, "noise", 0.9, 0.5)._asdict())
-    state = keeper.state_dict()
+    state = recorder.state_dict()
     add_line(tmp_path / "alarms.jsonl", AlarmRecord(70, "noise", 0.5, 0.9)._asdict())
-    keeper.load_state_dict(state)
+    recorder.load_state_dict(state)
     assert [alarm.slot for alarm in EstimateHistory(tmp_path).alarms] == [3]
 
 
@@ -260,18 +267,20 @@ def test_corrections_that_are_empty_at_first_are_followed(table, truth, tmp_path
     corrections = tmp_path / "decisions.jsonl"
     corrections.touch()
     trainer = make_trainer(table)
-    keeper = Keeper(tmp_path / "run", trainer, about_of(table), corrections)
-    keeper.begin()
-    go_on(tmp_path / "run", table, trainer, keeper, 20)
+    recorder = RunRecorder(tmp_path / "run", trainer, about_of(table), corrections)
+    recorder.begin(resumed=False)
+    go_on(tmp_path / "run", table, trainer, recorder, 20)
     given, _ = truth["scan-7"]
     Decisions(corrections).decide(Decision("scan-7", "drop", None, given))
-    go_on(tmp_path / "run", table, trainer, keeper, 21)
+    go_on(tmp_path / "run", table, trainer, recorder, 21)
     assert 7 not in trainer.buffer.pool().ids
 
 
 def test_its_own_decisions_named_as_corrections_are_followed_once(table, tmp_path) -> None:
-    keeper = Keeper(tmp_path, make_trainer(table), about_of(table), tmp_path / "decisions.jsonl")
-    assert keeper.given is None
+    recorder = RunRecorder(
+        tmp_path, make_trainer(table), about_of(table), tmp_path / "decisions.jsonl"
+    )
+    assert recorder.given is None
 
 
 def test_a_full_disk_costs_lines_and_not_the_run(table, tmp_path, monkeypatch) -> None:
@@ -279,17 +288,17 @@ def test_a_full_disk_costs_lines_and_not_the_run(table, tmp_path, monkeypatch) -
         raise OSError(28, "No space left on device")
 
     trainer = make_trainer(table)
-    keeper = Keeper(tmp_path, trainer, about_of(table))
-    keeper.begin()
+    recorder = RunRecorder(tmp_path, trainer, about_of(table))
+    recorder.begin(resumed=False)
     monkeypatch.setattr("tamis.runs.estimates.add_line", full)
-    go_on(tmp_path, table, trainer, keeper, 60)
-    assert keeper.lost == 1
+    go_on(tmp_path, table, trainer, recorder, 60)
+    assert recorder.failures == 1
     assert trainer.slots == 60
 
 
 def test_slots_of_many_rows_are_looked_at_in_part(table, tmp_path) -> None:
     trainer = make_trainer(table)
-    keeper = Keeper(tmp_path, trainer, about_of(table))
+    recorder = RunRecorder(tmp_path, trainer, about_of(table))
     for samples, names in table.named(500):
-        keeper.update(trainer.step(samples), samples, names)
-    assert len(keeper.lookout.state_dict()["noted"]["came"]) == 3 * MOST_A_SLOT
+        recorder.update(trainer.step(samples), samples, names)
+    assert len(recorder.live.state_dict()["noted"]["came"]) == 3 * MOST_A_SLOT

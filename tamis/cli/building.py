@@ -1,0 +1,114 @@
+"""Selector, model and trainer as the options of a command describe them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tamis.buffers import BUFFERS, PuriDivER
+from tamis.errors import UsageError
+from tamis.models import MODELS, Scale, start
+from tamis.noise import Alarm
+from tamis.selectors import SELECTORS, Oracle, Selector
+from tamis.selectors.protocol import preferred_warm_up
+from tamis.sources import Validator
+from tamis.training import Execution, Trainer
+
+
+def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a part by its name, or import module:name, the working folder first."""
+    for part in parts:
+        if part.__name__.lower() == name.lower():
+            return part
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        known = ", ".join(part.__name__ for part in parts)
+        raise UsageError(f"no {kind} {name!r}: name one of {known}, or module:name of your own.")
+    sys.path.insert(0, "")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{kind} {name} cannot be imported: {error}.") from None
+    finally:
+        sys.path.remove("")
+    return found
+
+
+def build_selector(name: str, settings: Sequence[str]) -> Selector:
+    """Build a selector from its name and NAME=VALUE settings."""
+    kind = choose("selector", name, SELECTORS)
+    if kind is Oracle:
+        raise UsageError("the oracle needs to know which labels are right; choose another.")
+    values = {}
+    known = [field.name for field in fields(kind)] if is_dataclass(kind) else None
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or (known is not None and key not in known):
+            has = ", ".join(known or []) or "none"
+            raise UsageError(f"--set {setting}: {name} has the settings {has}, as NAME=VALUE.")
+        values[key] = read_value(text)
+    try:
+        selector: Selector = kind(**values)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} with {values}: {error}") from None
+    return selector
+
+
+def read_value(text: str) -> object:
+    """Return a Python literal, or else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def build_model(
+    options: Namespace, shape: tuple[int, ...], classes: int, mean: Tensor, deviation: Tensor
+) -> nn.Module:
+    """Build a model that takes raw inputs: they are scaled first."""
+    factory = choose("model", options.model, MODELS)
+    try:
+        inner = start(factory, shape, classes, options.seed)
+    except TypeError as error:
+        raise UsageError(f"{options.model}(shape, classes): {error}.") from None
+    if not isinstance(inner, nn.Module):
+        raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
+    return nn.Sequential(Scale(mean, deviation), inner)
+
+
+def build_trainer(
+    options: Namespace, model: nn.Module, selector: Selector, classes: int, validator: Validator
+) -> Trainer:
+    """Build optimiser, buffer and trainer."""
+    try:
+        device = torch.empty(0, device=options.device).device
+        buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)
+        warm_up = preferred_warm_up(selector) if options.warm_up is None else options.warm_up
+        trainer = Trainer(
+            model,
+            torch.optim.SGD(model.parameters(), options.rate),
+            selector,
+            buffer,
+            options.k,
+            warm_up=warm_up,
+            window=options.window,
+            ema=options.ema,
+            pool_size=options.pool_size,
+            validator=validator,
+            tracker=Alarm(classes),
+            execution=Execution(device),
+            seed=options.seed,
+        )
+    except (ValueError, RuntimeError, AssertionError) as error:
+        raise UsageError(str(error).splitlines()[0]) from None
+    if isinstance(buffer, PuriDivER):
+        buffer.view = trainer.averaged  # it chooses which rows to keep by the model's predictions
+    return trainer

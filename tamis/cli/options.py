@@ -1,0 +1,92 @@
+"""Options of the commands that train, and how their text is read; nothing here needs torch."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+
+ON_BAD = ("raise", "skip", "quarantine")
+POLICIES = ("block", "drop oldest", "every nth")
+LOGGER_NAMES = ("tensorboard", "mlflow", "wandb")
+
+
+def add_training_options(parser: ArgumentParser) -> None:
+    """Add the options of training, wherever the rows come from."""
+    add = parser.add_argument
+    add("--model", default="mlp", help="name, or module:factory; see tamis list (default mlp)")
+    add("--selector", default="Plausible", help="name, or module:Class (default Plausible)")
+    add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
+    add("--k", type=positive, default=32, help="picks a slot (default 32)")
+    add("--warm-up", type=int, help="first slots, picked at random (default: by the selector)")
+    add("--buffer", default="Sliding", help="name; see tamis list (default Sliding)")
+    add("--capacity", type=positive, default=10_000, help="rows held (default 10,000)")
+    add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
+    add("--rate", type=float, default=0.1, help="learning rate of SGD (default 0.1)")
+    add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
+    add(
+        "--window",
+        type=window,
+        default="auto",
+        help="model states that selectors see, or average (default: by the selector)",
+    )
+    add("--device", default="cpu", help="cpu or cuda (default cpu)")
+    add("--seed", type=int, default=0, help="seed of all random numbers (default 0)")
+    add_run_options(parser)
+
+
+def add_run_options(parser: ArgumentParser) -> None:
+    """Add the options of a run's folder: where, checkpoints, decisions, experiment trackers."""
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
+    add("--overwrite", action="store_true", help="replace an earlier run in the folder")
+    add("--resume", action="store_true", help="continue from the last checkpoint in the folder")
+    add(
+        "--allow-mismatch",
+        action="store_true",
+        help="resume although settings or versions differ, and with them the numbers",
+    )
+    add(
+        "--save-every",
+        type=save_every,
+        default="60s",
+        metavar="SLOTS",
+        help="save a checkpoint every so many slots, or seconds, as 30s (default 60s)",
+    )
+    add(
+        "--corrections",
+        type=Path,
+        metavar="FILE",
+        help="decisions.jsonl of another run, followed as it grows; the run's own always is",
+    )
+    add(
+        "--log",
+        action="append",
+        default=[],
+        choices=LOGGER_NAMES,
+        help="also send the numbers of every slot there; may be repeated",
+    )
+
+
+def positive(text: str) -> int:
+    """Return a whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
+def window(text: str) -> int | str:
+    """Return a number of states, `average` or `auto`."""
+    return text if text in ("average", "auto") else positive(text)
+
+
+def save_every(text: str) -> tuple[int | None, float | None]:
+    """Return a number of slots, or one of seconds where the text ends in s.
+
+    >>> save_every("100"), save_every("30s")
+    ((100, None), (None, 30.0))
+    """
+    number = float(text.removesuffix("s")) if text.endswith("s") else int(text)
+    if not 0 < number < 1e9:
+        raise ArgumentTypeError(f"{text} is no number of slots, nor of seconds, as 30s")
+    return (None, number) if text.endswith("s") else (int(number), None)

@@ -1,0 +1,155 @@
+"""What the commands that train share: how a run is opened, and what is printed at its end."""
+
+from __future__ import annotations
+
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import tamis
+from tamis.checkpoint import DamagedCheckpointWarning, MismatchError, RefusedError
+from tamis.data import Slot
+from tamis.errors import UsageError
+from tamis.monitoring import CollapseWarning
+from tamis.monitoring.logger_group import LoggerError, LoggerGroup
+from tamis.review import Suspect
+from tamis.runs import Decisions, RunMetadata
+from tamis.selectors import Plausible
+from tamis.training import Trainer
+from tamis.training.run import FolderInUseError, SaveEvery, TrainingRun, check_folder
+
+PRINTED = 10
+"""Suspects printed at the end of a run."""
+
+
+def check_options(options: Namespace) -> None:
+    """Raise where a run would be lost by mistake, or a file of decisions is none."""
+    try:
+        check_folder(options.out, options.resume, options.overwrite)
+    except FolderInUseError as error:
+        raise UsageError(f"{error} (--out, --resume, --overwrite)") from None
+    file: Path | None = options.corrections
+    if file and not file.exists():
+        raise UsageError(f"--corrections {file} does not exist.")
+    if file and file.stat().st_size and not Decisions(file).lines:
+        raise UsageError(f"--corrections {file} holds no decision; tamis import reads tables.")
+
+
+@contextmanager
+def open_run(
+    options: Namespace,
+    trainer: Trainer,
+    metadata: RunMetadata,
+    *,
+    settings: Mapping[str, Any],
+    loggers: LoggerGroup,
+    evaluate: Any = None,
+) -> Iterator[TrainingRun]:
+    """Open the run that the options describe; warnings are collected, to be printed at its end."""
+    with warnings.catch_warnings():
+        for printed in (CollapseWarning, DamagedCheckpointWarning):
+            warnings.simplefilter("ignore", printed)
+        try:
+            with TrainingRun(
+                options.out,
+                trainer,
+                metadata,
+                settings=settings,
+                resume=options.resume,
+                allow_mismatch=options.allow_mismatch,
+                overwrite=options.overwrite,
+                save_every=SaveEvery(*options.save_every),
+                corrections=options.corrections,
+                evaluate=evaluate,
+                loggers=loggers,
+                model_info=model_info(options),
+            ) as run:
+                yield run
+        except MismatchError as error:
+            raise UsageError(f"{error} (--allow-mismatch resumes all the same.)") from None
+        except RefusedError as error:
+            raise UsageError(str(error)) from None
+        except OSError as error:
+            if error.filename is None or not Path(error.filename).is_relative_to(options.out):
+                raise
+            raise UsageError(f"{options.out} cannot be written to: {error.strerror}.") from None
+
+
+def open_loggers(options: Namespace, settings: Mapping[str, Any]) -> LoggerGroup:
+    """Open the experiment trackers that were asked for by --log."""
+    try:
+        return LoggerGroup.of(options.log, options.out, settings)
+    except LoggerError as error:
+        raise UsageError(f"--log {error}") from None
+
+
+def model_info(options: Namespace) -> dict[str, object]:
+    """Return what a reader of the model's file should know."""
+    return {
+        "tamis": tamis.__version__,
+        "model": options.model,
+        "selector": options.selector,
+        "settings": options.set,
+        "seed": options.seed,
+    }
+
+
+def slot_note(slot: Slot) -> str:
+    """Return the loss and the rejected rows of a slot, to stand beside a progress bar."""
+    parts = [] if slot.loss is None else [f"loss {slot.loss:.3f}"]
+    parts += [f"rejected {slot.skipped}"] if slot.skipped else []
+    return ", ".join(parts)
+
+
+def print_outcome(run: TrainingRun, console: Console, trained_on: str) -> None:
+    """Print how a run ended: what was saved, what went wrong, what was rejected and why."""
+    verb = "Stopped after" if run.stop else "Trained for"
+    saved = run.saved_slot == run.trainer.slots
+    state = "all is saved, and --resume continues" if saved else "the last checkpoint is older"
+    console.print(f"{verb} {run.trainer.slots} slots {trained_on}; {state}.")
+    for text in run.warnings():
+        console.print(f"Warning: {text}.")
+    rejects = run.trainer.validator.rejects
+    if rejects.total:
+        console.print(f"{rejects.summary()} See {rejects.path}.")
+    console.print(clean_ratio_sentence(run.trainer))
+
+
+def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, console: Console) -> None:
+    """Print where the results are, and what to do with them."""
+    if decided := run.recorder.decided():
+        console.print(f"{len(decided)} labels were decided by people.")
+    console.print(f"Model, log{'' if suspects is None else ', suspects'}: {run.folder}")
+    console.print(f"To look, and to review labels: tamis watch {run.folder}")
+
+
+def print_suspects(
+    suspects: Sequence[Suspect], rows: int, classes: Sequence[str], console: Console
+) -> None:
+    """Print how many labels look wrong, and the worst."""
+    console.print(f"{len(suspects)} of {rows} labels look wrong; the worst:")
+    for suspect in suspects[:PRINTED]:
+        given, suggested = classes[suspect.given], classes[suspect.suggested]
+        console.print(f"  {suspect.id}: {given}, rather {suggested} ({suspect.score:.3f})")
+
+
+def clean_ratio_sentence(trainer: Trainer) -> str:
+    """Return the estimated clean ratios: of the newest rows, and of those held.
+
+    A model may memorise the labels of rows held, right or wrong, and `Plausible` then finds too
+    many right. Predictions made before learning are free of that, and have a band.
+    """
+    found = []
+    if isinstance(trainer.selector, Plausible):
+        ratio = trainer.selector.clean_ratio()
+        found += [] if ratio is None else [f"{ratio:.2f} of the rows held"]
+    if trainer.tracker:
+        value, low, high = trainer.tracker.estimate()
+        newest = "of the newest rows, by predictions made before learning from them"
+        found.append(f"{value:.2f} ({low:.2f} to {high:.2f}) {newest}")
+    return f"Estimated clean ratio: {'; '.join(found) or 'not known'}."

@@ -1,0 +1,175 @@
+"""Training on a stream that goes on: `tamis stream`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from time import monotonic
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.status import Status
+
+from tamis.cli.building import build_model, build_selector, build_trainer, choose
+from tamis.cli.running import (
+    check_options,
+    open_loggers,
+    open_run,
+    print_next_step,
+    print_outcome,
+    print_suspects,
+)
+from tamis.data import Slot
+from tamis.errors import UsageError
+from tamis.runs import RunFiles, RunMetadata, read_metadata
+from tamis.sources import (
+    Columns,
+    Feed,
+    ReadAhead,
+    Rejects,
+    SourceError,
+    TooManyBadError,
+    Validator,
+    open_source,
+)
+from tamis.sources.hidden import hide
+from tamis.training.run import has_checkpoint
+from tamis.training.signals import StopSignal
+
+PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
+"""Seconds from one progress line to the next; on a terminal, from one update to the next."""
+
+
+def train_stream(options: Namespace) -> int:
+    """Train until the stream, the slots or the patience ends."""
+    check_options(options)
+    console = Console()
+    selector = build_selector(options.selector, options.set)
+    loggers = open_loggers(options, vars(options) | {"address": hide(options.address)})
+    rejects = Rejects(options.out / RunFiles.rejects)
+    if not resumes(options):
+        rejects.clear()  # those of an earlier run
+    feed = open_feed(options, rejects)
+    with feed:
+        with StopSignal() as stop, stop.closing(feed):
+            shape, mean, deviation = measure(options, feed)
+        if stop:
+            raise KeyboardInterrupt
+        classes = len(options.classes)
+        validator = Validator(classes, rejects=rejects)
+        model = build_model(options, shape, classes, mean, deviation)
+        trainer = build_trainer(options, model, selector, classes, validator)
+        named = options.inputs if options.inputs and (len(options.inputs),) == shape else ()
+        metadata = RunMetadata(
+            hide(options.address), tuple(options.classes), shape, tuple(named), options.slots,
+            trainer.settings() | {"rows_per_slot": options.rows_per_slot},
+        )  # fmt: skip
+        try:
+            with open_run(
+                options, trainer, metadata, settings=stream_settings(options), loggers=loggers
+            ) as run:
+                with Progress(feed, console) as progress:
+                    for slot in run.train(feed, options.slots):
+                        progress.update(slot)
+                suspects = run.finish()
+        except TooManyBadError as error:
+            raise UsageError(f"{error} The state is saved; see {rejects.path}.") from None
+        except SourceError as error:
+            raise UsageError(str(error)) from None
+        stats = feed.stats()
+    counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
+    print_outcome(run, console, f"on {counts}")
+    if suspects is not None:
+        print_suspects(suspects, len(trainer.buffer), metadata.classes, console)
+    print_next_step(run, suspects, console)
+    return 128 + run.stop.number if run.stop else 0
+
+
+def resumes(options: Namespace) -> bool:
+    """Return whether there is a run to resume, and that was asked for."""
+    return options.resume and has_checkpoint(options.out)
+
+
+def open_feed(options: Namespace, rejects: Rejects) -> Feed:
+    """Open the source, and say how its records become rows."""
+    if options.rows:
+        to_row: Any = choose("function", options.rows, ())
+    elif options.inputs and options.label:
+        to_row = Columns(options.inputs, options.label, options.classes, options.id)
+    else:
+        raise UsageError("name the columns by --inputs and --label, or a function by --rows.")
+    try:
+        source = open_source(
+            options.address, rows=options.rows_per_slot, follow=options.follow,
+            patience=options.patience,
+        )  # fmt: skip
+        ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
+    except (SourceError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad)
+
+
+def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tensor, torch.Tensor]:
+    """Return shape, mean and standard deviation of the inputs, from the first rows.
+
+    A resumed run has mean and deviation in its checkpoint: only the shape is needed.
+    """
+    if resumes(options):
+        shape = read_metadata(options.out).input_shape
+        if not shape:
+            raise UsageError(
+                f"{options.out / RunFiles.metadata} does not give the shape of the inputs."
+            )
+        return shape, torch.ones(shape), torch.ones(shape)
+    try:
+        first = feed.peek(options.scale_rows)
+    except (SourceError, TooManyBadError) as error:
+        raise UsageError(str(error)) from None
+    if not first:
+        why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
+        raise UsageError(f"{hide(options.address)} gave no record to train on.{why}")
+    inputs = torch.cat([samples.inputs for samples in first]).float()
+    return tuple(inputs.shape[1:]), inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+
+
+class Progress:
+    """Shows how a stream stands now and then: asking a broker what waits takes time."""
+
+    def __init__(self, feed: Feed, console: Console) -> None:
+        self.feed = feed
+        self.console = console
+        self._status = Status("", console=console)
+        self._shown = monotonic()
+
+    def update(self, slot: Slot) -> None:
+        """Show the slot, the records and what waits, if it is time."""
+        if monotonic() - self._shown < (SHOW_EVERY if self.console.is_terminal else PRINT_EVERY):
+            return
+        self._shown = monotonic()
+        stats = self.feed.stats()
+        waiting = "" if stats.behind is None else f", {stats.behind} wait"
+        loss = "" if slot.loss is None else f", loss {slot.loss:.3f}"
+        text = f"slot {slot.number + 1}, {stats.seen} records, {stats.bad} bad{waiting}{loss}"
+        if self.console.is_terminal:
+            self._status.update(text)
+        else:
+            self.console.print(text)
+
+    def __enter__(self) -> Progress:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+
+def stream_settings(options: Namespace) -> dict[str, object]:
+    """Return what must be the same when a run is resumed, beside the trainer's settings."""
+    return {
+        "address": hide(options.address),
+        "inputs": options.inputs,
+        "label": options.label,
+        "rows": options.rows,
+        "rows_per_slot": options.rows_per_slot,
+        "classes": options.classes,
+    }

@@ -1,0 +1,70 @@
+"""Streams with a position that a checkpoint can hold, so that a run continues where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
+
+from tamis.data import Samples
+
+Named = tuple[Any, Sequence[str] | None]
+"""Samples, or a pair of inputs and labels, and the ids of their rows as text if they have any."""
+
+
+@runtime_checkable
+class Positioned(Protocol):
+    """A stream that knows where it is, as `Feed` and `Table.play` do."""
+
+    @property
+    def offset(self) -> Any:
+        """JSON that says where the stream is, after the last samples that it yielded."""
+
+    def seek(self, offset: Any) -> None:
+        """Continue from an offset."""
+
+    def named(self) -> Iterator[Named]:
+        """Yield samples, and the ids of their rows as text; None where their numbers are ids."""
+
+    def acknowledge(self) -> None:
+        """Release everything up to the offset: the state that holds it is safe."""
+
+    def close(self) -> None:
+        """End a wait for records; any thread may call it."""
+
+
+class Counted:
+    """Any iterable as a positioned stream: its offset is the number of items read.
+
+    A resumed run reads it from the start again and skips so many items.
+    """
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.items = items
+        self.offset = 0
+        self._closed = False
+
+    def seek(self, offset: Any) -> None:
+        """Skip the items that were read before."""
+        self.offset = int(offset)
+
+    def named(self) -> Iterator[Named]:
+        """Yield the items; one may also be a pair of samples and the ids of their rows."""
+        for item in islice(self.items, self.offset, None):
+            self.offset += 1
+            named = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], Samples)
+            yield item if named else (item, None)
+            if self._closed:
+                return
+
+    def acknowledge(self) -> None:
+        """Do nothing: an iterable keeps no record of who has read it."""
+
+    def close(self) -> None:
+        """Stop before the next item."""
+        self._closed = True
+
+
+def as_positioned(source: Any) -> Positioned:
+    """Return a stream with a position; an iterable gets one by counting its items."""
+    return source if isinstance(source, Positioned) else Counted(source)

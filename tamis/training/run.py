@@ -1,0 +1,306 @@
+"""One training run in one folder: built or resumed, recorded, corrected, saved, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tamis.checkpoint import Checkpoints, NotSavedError, save_model
+from tamis.data import Samples, Slot
+from tamis.errors import TamisError
+from tamis.monitoring import Accuracy, Monitor
+from tamis.monitoring.logger_group import LoggerGroup
+from tamis.monitoring.monitor import NO_INFORMATION
+from tamis.review import Suspect, find_suspects, write_suspects
+from tamis.runs import RunFiles, RunMetadata
+from tamis.sources.validation import pair_of, samples_of, text_fault
+from tamis.training.positions import Counted, Positioned, as_positioned
+from tamis.training.recorder import RunRecorder
+from tamis.training.signals import StopSignal
+from tamis.training.trainer import DivergedError, Trainer
+
+Rows = Iterable[tuple[Samples, Sequence[str]]]
+
+
+class FolderInUseError(TamisError):
+    """A folder that holds a run already."""
+
+
+class SaveEvery(NamedTuple):
+    """How often to save: every so many slots, or every so many seconds."""
+
+    slots: int | None = None
+    seconds: float | None = 60.0
+
+    def due(self, slots: int, since: float) -> bool:
+        """Return whether to save after this slot, the last time being at `since`."""
+        if self.slots:
+            return slots % self.slots == 0
+        return monotonic() - since >= (self.seconds or 0)
+
+
+class TrainingRun:
+    """Owns a run: folder, checkpoints, log, suspects, decisions, signals.
+
+        with TrainingRun("run", trainer) as run:
+            for slot in run.train(source):
+                ...
+
+    Every slot is recorded in the folder, for `tamis watch` and `tamis report`; decisions that
+    people make there are trained on at once; a checkpoint is saved when it is due. Ctrl-C and
+    SIGTERM end the loop after the slot in progress. Leaving the block saves, and writes the model
+    and the suspects; `finish` does so earlier, and returns the suspects.
+
+    A run that was resumed continues bit for bit where its last checkpoint was. The learning rate
+    is the one that the optimiser was built with, also where the checkpoint has another.
+
+    Parameters
+    ----------
+    folder: where the run is kept.
+    trainer: what trains; built the same way for a resumed run.
+    metadata: what pages show of the run: name, class names, input shape, columns, planned slots.
+        Without class names, classes are numbered; without a shape, the first samples give it.
+    settings: what must not differ when the run is resumed, beside the trainer's own settings.
+    resume: continue from the last checkpoint, if the folder holds one.
+    allow_mismatch: resume although settings or versions differ, and with them the numbers.
+    overwrite: replace a run that the folder holds.
+    save_every: when to save.
+    corrections: a file of decisions of another run, followed as it grows.
+    evaluate: measures accuracy on held-out data; called now and then.
+    loggers: experiment trackers that get the numbers of every slot.
+    others: further parts to save by name, as a scheduler of torch.
+    model_info: what a reader of the model's file should know beside shape and classes.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        trainer: Trainer,
+        metadata: RunMetadata | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        allow_mismatch: bool = False,
+        overwrite: bool = False,
+        save_every: SaveEvery = SaveEvery(),  # noqa: B008
+        corrections: Path | None = None,
+        evaluate: Callable[[], Accuracy] | None = None,
+        loggers: LoggerGroup | None = None,
+        others: Mapping[str, object] | None = None,
+        model_info: Mapping[str, object] | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.trainer = trainer
+        check_folder(self.folder, resume, overwrite)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.resume, self.allow_mismatch = resume, allow_mismatch
+        self.save_every = save_every
+        self.model_info = dict(model_info or {})
+        self.loggers = loggers or LoggerGroup(())
+        self.checkpoints = Checkpoints(self.folder / RunFiles.checkpoints, settings)
+        self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
+        self.recorder = RunRecorder(self.folder, trainer, metadata or RunMetadata(), corrections)
+        self.stop = StopSignal()
+        self.resumed = self.finished = False
+        self.save_error = ""
+        self.saved_slot: int | None = None
+        self._others = {"monitor": self.monitor, "recorder": self.recorder, **(others or {})}
+        self._stream: Positioned = Counted(())
+        self._saved_at = monotonic()
+        self._offset: Any = None
+        self._stack = ExitStack()
+
+    def train(
+        self, source: Any, slots: int | None = None, *, continue_after_end: bool = False
+    ) -> Iterator[Slot]:
+        """Train on what a source yields, and yield the slots.
+
+        The source is a `Feed`, a table's `play()`, or any iterable of `Samples`, of pairs of inputs
+        and labels, or of samples with the ids of their rows. Training ends after `slots` in all,
+        counted from the run's first, or with the source; with `continue_after_end` it then goes on
+        with the rows that are held until the slots are done.
+        """
+        self._stream = as_positioned(source)
+        if self.resumed:
+            self._stream.seek(self._offset)
+        else:
+            self.save()  # should training diverge at once, this is the last good state
+        try:
+            with self.stop.closing(self._stream):
+                yield from self._loop(slots, continue_after_end)
+        except DivergedError as error:
+            self.recorder.end("diverged")
+            where = f"The last good checkpoint is in {self.checkpoints.folder}."
+            raise DivergedError(f"{error} {where}") from None
+
+    def save(self) -> bool:
+        """Save state and position as one, then release the source; return whether it is saved."""
+        if self.saved_slot == self.trainer.slots:
+            return True
+        self._saved_at = monotonic()
+        try:
+            self.checkpoints.save(self.trainer, self._stream.offset, self._others)
+        except NotSavedError as error:
+            self.save_error = str(error)
+            return False
+        self.saved_slot = self.trainer.slots
+        if not self.stop:  # then the source is closing, and the next run acknowledges
+            self._stream.acknowledge()
+        return True
+
+    def finish(
+        self, rows: Callable[[], Rows] | None = None, rows_per_slot: int | None = None
+    ) -> list[Suspect] | None:
+        """Save, write the model and the suspects, and return the suspects still to be decided.
+
+        Suspects are looked for among `rows`, samples with the ids of their rows as text; without
+        it, among the rows held. `rows_per_slot` says how many arrived a slot, where rows are
+        numbered as they came. Returns None where a signal left no time to look.
+        """
+        self.finished = True
+        self.save()
+        if not len(self.trainer.buffer):
+            self.recorder.end("stopped")
+            return None
+        metadata = self.recorder.metadata
+        info: dict[str, object] = {
+            "input_shape": metadata.input_shape,
+            "classes": metadata.classes,
+            "slots": self.trainer.slots,
+        }
+        save_model(self.trainer.best_model(), self.folder / RunFiles.model, info | self.model_info)
+        try:
+            return self._list_suspects(rows or self.recorder.held_rows, rows_per_slot)
+        except TimeoutError:
+            self.recorder.end("stopped")
+            return None
+
+    def warnings(self) -> list[str]:
+        """Return what went wrong and did not stop the run, a sentence each without a full stop."""
+        found = [
+            f"checkpoint {number} is damaged, and the one before it was taken ({why})"
+            for number, why in self.checkpoints.damaged.items()
+        ]
+        if self.checkpoints.failed:
+            why = self.save_error.rstrip(".")
+            found.append(f"{self.checkpoints.failed} checkpoints were not saved ({why})")
+        if self.monitor.lost:
+            found.append(f"{self.monitor.lost} lines of the log could not be written")
+        if self.monitor.uninformative() and NO_INFORMATION not in self.monitor.warnings:
+            found.append(NO_INFORMATION)
+        if self.trainer.skipped_steps:
+            found.append(
+                f"{self.trainer.skipped_steps} steps were not taken: their loss was not finite, or "
+                "their gradient far too steep"
+            )
+        return [*self.monitor.warnings, *found, *self.loggers.warnings, *self.recorder.warnings()]
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.stop)
+        self._stack.enter_context(self.monitor)
+        self._stack.callback(self.loggers.close)
+        with self._stack.pop_all() as stack:
+            self._begin()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._stack:
+            if error is None and not self.finished:
+                self.finish()
+            elif isinstance(error, TamisError) and not isinstance(error, DivergedError):
+                self.save()
+                self.recorder.end("stopped")
+
+    def _begin(self) -> None:
+        """Restore the last checkpoint, or clear what an earlier run left in the folder."""
+        if self.resume and self.checkpoints.generations():
+            rates = [group["lr"] for group in self.trainer.optimizer.param_groups]
+            restored = self.checkpoints.load(self.trainer, self._others, self.allow_mismatch)
+            for group, rate in zip(self.trainer.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate  # it can only differ where a mismatch is allowed
+            self._offset, self.saved_slot = restored.offset, self.trainer.slots
+            self.resumed = True
+        else:
+            self.checkpoints.clear()
+            rejects = self.trainer.validator.rejects
+            if not rejects.total:  # the file, if there is one, is an earlier run's
+                rejects.clear()
+        self.recorder.begin(self.resumed)
+
+    def _loop(self, slots: int | None, continue_after_end: bool) -> Iterator[Slot]:
+        items = self._stream.named()
+        while slots is None or self.trainer.slots < slots:
+            item, names = next(items, (None, None))
+            if item is None and not (continue_after_end and len(self.trainer.buffer)):
+                return
+            yield self._step(item, names)
+            if self.stop:
+                return
+            if self.save_every.due(self.trainer.slots, self._saved_at):
+                self.save()
+
+    def _step(self, item: Any, names: Sequence[str] | None) -> Slot:
+        """Train one slot, correct what arrives before it, and record what came of it."""
+        samples = as_samples(item, self.trainer.validator.seen)
+        if samples is not None:
+            self.recorder.describe(samples)
+            samples, names = self.recorder.correct(samples, names)
+            item = samples
+        slot = self.trainer.step(item)
+        self.recorder.update(slot, samples, names)
+        self.loggers.update(self.monitor.update(slot))
+        return slot
+
+    def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
+        view, held = self.trainer.averaged, self.trainer.buffer.pool()
+        found = find_suspects(view, self._in_time(rows()), held, rows_per_slot)
+        suspects = self.recorder.undecided(found)
+        write_suspects(suspects, self.recorder.metadata.classes, self.folder / RunFiles.table)
+        if self.stop:  # previews take time, and somebody waits for the end
+            self.recorder.end("stopped")
+        else:
+            self.recorder.write_suspects(found, self._in_time(rows()))
+            self.recorder.end("done")
+        return suspects
+
+    def _in_time(self, rows: Rows) -> Rows:
+        """Yield the rows that can be trained on, on the device, while there is time."""
+        for samples, names in rows:
+            if self.stop.overdue:
+                raise TimeoutError
+            finite = samples.inputs.flatten(1).isfinite().all(dim=1)
+            kept = [name for name, good in zip(names, finite.tolist(), strict=True) if good]
+            yield samples[finite].to(self.trainer.device), kept
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Return whether a folder holds a run that can be resumed."""
+    return bool(Checkpoints(folder / RunFiles.checkpoints).generations())
+
+
+def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
+    """Raise where a run would be replaced by mistake."""
+    if resume and overwrite:
+        raise FolderInUseError("A run is either resumed or overwritten: choose one of the two.")
+    if (folder / RunFiles.log).exists() and not (resume or overwrite):
+        raise FolderInUseError(
+            f"{folder} holds a run already: choose another folder, or resume or overwrite the run."
+        )
+
+
+def as_samples(item: Any, first_id: int) -> Samples | None:
+    """Return what a stream yielded as samples; None where it cannot be, and is to be rejected."""
+    if item is None or isinstance(item, Samples):
+        return item
+    inputs, labels = pair_of(item)
+    return None if text_fault(inputs, labels) else samples_of(inputs, labels, first_id)

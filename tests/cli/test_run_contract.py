@@ -1,0 +1,265 @@
+"""One contract over training runs: `tamis train`, `tamis stream` and a program of one's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from tamis.checkpoint import Checkpoints
+from tamis.cli.main import main
+from tamis.runs import Decision, Decisions, SuspectIndex, read_metadata
+from tests.support.wait import wait_until
+
+ROWS, PER_SLOT = 900, 5
+SLOTS = ROWS // PER_SLOT
+CLASSES = ("ant", "bee", "cow")
+FEW = ["--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", "300", "--slots", str(SLOTS)]
+SAME = ("model.safetensors", "suspects.csv", "suspects.jsonl", "tracked.jsonl", "rejects.jsonl")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Points of three classes, a third of the labels wrong, some rows that cannot be read."""
+
+    table: Path
+    stream: Path
+    given: dict[str, str]
+    right: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    folder = tmp_path_factory.mktemp("rows")
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (ROWS,), generator=generator)
+    points = 3 * torch.eye(3)[labels] + torch.randn(ROWS, 3, generator=generator)
+    wrong = torch.rand(ROWS, generator=generator) < 0.3
+    given = torch.where(wrong, (labels + 1) % 3, labels)
+    names = [f"row-{number}" for number in range(ROWS)]
+    records = [
+        {"name": name, "a": a, "b": "nan" if number % 50 == 9 else b, "c": c, "kind": CLASSES[kind]}
+        for number, (name, (a, b, c), kind) in enumerate(
+            zip(names, points.tolist(), given.tolist(), strict=True)
+        )
+    ]
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in records))
+    by_name = [
+        dict(zip(names, (CLASSES[kind] for kind in kinds.tolist()), strict=True))
+        for kinds in (given, labels)
+    ]
+    return Rows(folder / "rows.csv", folder / "rows.jsonl", *by_name)
+
+
+Command = Callable[..., list[str]]
+
+
+@pytest.fixture(params=["train", "stream"])
+def command(request: pytest.FixtureRequest, rows: Rows) -> Command:
+    """Return the command line of either command on the same rows."""
+    columns = ["--label", "kind", "--id", "name"]
+    if request.param == "train":
+        start = ["train", str(rows.table), *columns]
+    else:
+        stream = ["--inputs", "a", "b", "c", "--classes", *CLASSES, "--scale-rows", "50"]
+        start = ["stream", str(rows.stream), *columns, *stream]
+    return lambda out, *more: [*start, *FEW, "--out", str(out), *map(str, more)]
+
+
+@pytest.fixture(scope="module")
+def unbroken_runs() -> dict[str, Path]:
+    return {}
+
+
+@pytest.fixture
+def unbroken(
+    command: Command, unbroken_runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A run that nothing has happened to, once for each command."""
+    kind = command("")[0]
+    if kind not in unbroken_runs:
+        out = tmp_path_factory.mktemp(kind) / "unbroken"
+        assert main(command(out)) == 0
+        unbroken_runs[kind] = out
+    return unbroken_runs[kind]
+
+
+def assert_same(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert read_log(one) == read_log(other)
+
+
+def read_log(out: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [{key: line[key] for key in line if "seconds" not in key} for line in lines]
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tamis.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def start_until(arguments: list[str], out: Path, lines: int) -> subprocess.Popen[str]:
+    """Start a command, and wait until its log has so many lines."""
+    process, log = start(arguments), out / "log.jsonl"
+
+    def there() -> bool:
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        return log.exists() and log.read_bytes().count(b"\n") >= lines
+
+    wait_until(there)
+    return process
+
+
+def test_a_damaged_checkpoint_is_reported(
+    command: Command, unbroken: Path, tmp_path: Path, capsys
+) -> None:
+    assert main(command(tmp_path, "--slots", 100, "--save-every", 40)) == 0
+    newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
+    (tmp_path / "checkpoints" / f"{newest:08d}" / "tensors.safetensors").write_bytes(b"gone")
+    capsys.readouterr()
+    assert main(command(tmp_path, "--resume")) == 0
+    assert f"Warning: checkpoint {newest} is damaged" in printed(capsys)
+    assert_same(unbroken, tmp_path)
+
+
+def test_rows_go_by_their_names(command: Command, unbroken: Path, rows: Rows) -> None:
+    with (unbroken / "suspects.csv").open(newline="") as file:
+        listed = [line["id"] for line in csv.DictReader(file)]
+    assert len(listed) > 50
+    assert set(listed) <= set(rows.given)
+    wrong = {name for name in rows.given if rows.given[name] != rows.right[name]}
+    assert len(wrong & set(listed)) > 0.8 * len(listed)
+    lines = (unbroken / "suspects.jsonl").read_text().splitlines()
+    assert {json.loads(line)["id"] for line in lines} <= set(rows.given)
+    assert len(SuspectIndex(unbroken)) == len(lines)
+    near = [json.loads(line) for line in (unbroken / "neighbours.jsonl").read_text().splitlines()]
+    assert {found["id"] for line in near for found in line["near"]} <= set(rows.given)
+
+
+def test_decisions_by_name_are_learned_from(
+    command: Command, rows: Rows, tmp_path: Path, capsys
+) -> None:
+    decisions, out = Decisions(tmp_path / "decisions.jsonl"), tmp_path / "run"
+    wrong = [name for name in rows.given if rows.given[name] != rows.right[name]]
+    for name in wrong:
+        decisions.decide(Decision(name, "relabel", rows.right[name]), sync=False)
+    more = ["--corrections", decisions.path, "--capacity", 2000]
+    assert main(command(out, *more)) == 0
+    with (out / "suspects.csv").open(newline="") as file:
+        listed = [line["id"] for line in csv.DictReader(file)]
+    assert not set(listed) & set(wrong)
+    assert f"{len(wrong)} labels were decided by people" in printed(capsys)
+
+
+def test_decisions_made_meanwhile_are_learned_from(
+    command: Command, rows: Rows, unbroken: Path, tmp_path: Path
+) -> None:
+    """Two halves of a run with a decision in between; without it, they make the unbroken run."""
+    assert main(command(tmp_path, "--slots", 100)) == 0
+    held = [f"row-{number}" for number in range(300, 500) if number % 50 != 9]
+    wrong = next(name for name in held if rows.given[name] != rows.right[name])
+    decided = Decision(wrong, "relabel", rows.right[wrong])
+    Decisions(tmp_path / "decisions.jsonl").decide(decided)
+    assert main(command(tmp_path, "--resume")) == 0
+    assert read_log(tmp_path)[:100] == read_log(unbroken)[:100]
+    assert read_log(tmp_path)[100:] != read_log(unbroken)[100:]
+
+
+def test_a_changed_rate_is_taken(command: Command, unbroken: Path, tmp_path: Path, capsys) -> None:
+    assert main(command(tmp_path, "--slots", 100)) == 0
+    capsys.readouterr()
+    other = ["--resume", "--rate", 0.01]
+    assert main(command(tmp_path, *other)) == 2
+    error = capsys.readouterr().err
+    assert "'lr': 0.1" in error
+    assert "--allow-mismatch" in error
+    assert main(command(tmp_path, *other, "--allow-mismatch")) == 0
+    newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
+    state = (tmp_path / "checkpoints" / f"{newest:08d}" / "state.json").read_text()
+    assert '"lr": 0.01' in state
+    assert read_log(tmp_path)[101:] != read_log(unbroken)[101:]
+
+
+def test_bad_rows_are_explained(command: Command, tmp_path: Path, capsys) -> None:
+    assert main(command(tmp_path)) == 0
+    assert "18 rows rejected: 18 x inputs not finite" in printed(capsys)
+    lines = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert [line["reason"] for line in lines] == ["inputs not finite"] * 18
+
+
+def test_a_run_is_not_overwritten_by_mistake(
+    command: Command, unbroken: Path, tmp_path: Path, capsys
+) -> None:
+    assert main(command(tmp_path, "--slots", 30, "--seed", 5)) == 0
+    capsys.readouterr()
+    for flags, words in (([], "--overwrite"), (["--resume", "--overwrite"], "choose one")):
+        assert main(command(tmp_path, *flags)) == 2
+        error = capsys.readouterr().err
+        assert words in error
+        assert len(error.splitlines()) == 1
+    assert main(command(tmp_path, "--overwrite")) == 0
+    assert_same(unbroken, tmp_path)
+
+
+def test_a_diverging_run_names_its_last_good_checkpoint(
+    command: Command, tmp_path: Path, capsys
+) -> None:
+    assert main(command(tmp_path, "--rate", "1e38", "--save-every", 1)) == 2
+    error = capsys.readouterr().err
+    assert "lower the learning rate" in error
+    assert str(tmp_path / "checkpoints") in error
+    assert read_metadata(tmp_path).ended == "diverged"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves(
+    number: signal.Signals, command: Command, unbroken: Path, tmp_path: Path
+) -> None:
+    process = start_until(command(tmp_path, "--save-every", 1000000), tmp_path, 40)
+    process.send_signal(number)
+    text, _ = process.communicate()
+    assert process.returncode == 128 + number, text
+    assert "all is saved" in " ".join(text.split())
+    assert (tmp_path / "model.safetensors").exists()
+    assert read_metadata(tmp_path).ended in ("stopped", "done")
+    assert main(command(tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saves", ["7", "60", "0.05s"])
+def test_killed_and_resumed_is_the_same_run(
+    saves: str, command: Command, unbroken: Path, tmp_path: Path
+) -> None:
+    process = start_until(command(tmp_path, "--save-every", saves), tmp_path, 101)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "model.safetensors").exists()
+    assert main(command(tmp_path, "--resume")) == 0
+    assert_same(unbroken, tmp_path)

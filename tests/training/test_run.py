@@ -1,0 +1,232 @@
+"""A program of one's own around `TrainingRun`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tamis import Alarm, Naive, Plausible, Replay, Samples, Sliding, Trainer, TrainingRun
+from tamis.checkpoint import MismatchError
+from tamis.models import mlp, start
+from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
+from tamis.streams import Constant, Symmetric
+from tamis.training.positions import Counted
+from tamis.training.run import FolderInUseError, SaveEvery
+
+SLOTS = 60
+
+
+def make_trainer(rate: float = 0.1, **settings: Any) -> Trainer:
+    model = start(mlp, (4,), 3, 0)
+    optimizer = torch.optim.SGD(model.parameters(), rate)
+    return Trainer(model, optimizer, Plausible(), Sliding(60), k=8, tracker=Alarm(3), **settings)
+
+
+@pytest.fixture
+def stream() -> Replay:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (4 * SLOTS,), generator=generator)
+    inputs = 3 * torch.eye(4)[labels] + torch.randn(len(labels), 4, generator=generator)
+    return Replay(inputs, labels, Symmetric(3), Constant(0.7), rows_per_slot=4)
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{key: line[key] for key in line if "seconds" not in key} for line in lines]
+
+
+def test_two_lines_leave_a_whole_run(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        slots = list(run.train(stream))
+    assert len(slots) == len(read_log(tmp_path)) == SLOTS
+    metadata = read_metadata(tmp_path)
+    assert (metadata.ended, metadata.classes) == ("done", ("0", "1", "2"))
+    assert metadata.input_shape == (4,)
+    for name in ("model.safetensors", "suspects.csv", "suspects.jsonl", "tracked.jsonl"):
+        assert (tmp_path / name).exists(), name
+    assert run.warnings() == []
+
+
+def test_it_trains_what_the_bare_loop_trains(stream: Replay, tmp_path: Path) -> None:
+    bare = make_trainer()
+    picked = [slot.ids.tolist() for slot in bare.run(stream)]
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        assert [slot.ids.tolist() for slot in run.train(stream)] == picked
+    weights = zip(bare.model.parameters(), run.trainer.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in weights)
+
+
+def test_left_by_break_and_resumed_it_is_the_unbroken_run(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path / "once", make_trainer()) as run:
+        list(run.train(stream))
+    with TrainingRun(tmp_path / "twice", make_trainer()) as run:
+        for slot in run.train(stream):
+            if slot.number == 16:
+                break
+    assert run.saved_slot == 17
+    with TrainingRun(tmp_path / "twice", make_trainer(), resume=True) as run:
+        assert run.resumed
+        assert [slot.number for slot in run.train(stream)] == list(range(17, SLOTS))
+    for name in ("model.safetensors", "suspects.csv", "suspects.jsonl"):
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
+    assert read_log(tmp_path / "once") == read_log(tmp_path / "twice")
+
+
+def test_a_crash_in_the_program_keeps_what_was_saved(stream: Replay, tmp_path: Path) -> None:
+    def crash() -> None:
+        with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(10)) as run:
+            for slot in run.train(stream):
+                assert slot.number < 25, "a bug of the user's"
+
+    with pytest.raises(AssertionError, match="a bug"):
+        crash()
+    assert read_metadata(tmp_path).ended is None
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
+        assert next(iter(run.train(stream))).number == 20
+
+
+def test_further_parts_are_saved_with_it(stream: Replay, tmp_path: Path) -> None:
+    def play(slots: int, resume: bool) -> float:
+        trainer = make_trainer()
+        scheduler = torch.optim.lr_scheduler.StepLR(trainer.optimizer, 10)
+        parts = {"scheduler": scheduler}
+        with TrainingRun(tmp_path, trainer, resume=resume, others=parts) as run:
+            for _ in run.train(stream, slots):
+                scheduler.step()
+        return float(scheduler.last_epoch)
+
+    assert play(15, resume=False) == 15
+    assert play(20, resume=True) == 20
+
+
+def test_it_takes_pairs_and_named_rows(tmp_path: Path) -> None:
+    inputs, labels = torch.randn(12, 4), torch.arange(12) % 3
+    pairs = [(inputs[at : at + 4].numpy(), labels[at : at + 4].numpy()) for at in (0, 4)]
+    named = (Samples.of(inputs[8:], labels[8:], 8), ["i", "j", "k", "l"])
+    decided = Decision("k", "relabel", "0")
+    Decisions(tmp_path / "decisions.jsonl").decide(decided)
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        assert len(list(run.train([*pairs, named]))) == 3
+    held = run.trainer.buffer.pool()
+    assert held.labels[held.ids == 10].tolist() == [0]
+    names = dict(zip(held.ids.tolist(), next(iter(run.recorder.held_rows()))[1], strict=True))
+    assert (names[0], names[9], names[10]) == ("0", "j", "k")
+
+
+def test_a_folder_in_use_is_left_alone(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 5))
+    before = (tmp_path / "log.jsonl").read_bytes()
+    with pytest.raises(FolderInUseError, match="resume or overwrite"):
+        TrainingRun(tmp_path, make_trainer())
+    assert (tmp_path / "log.jsonl").read_bytes() == before
+    with TrainingRun(tmp_path, make_trainer(), overwrite=True) as run:
+        assert [slot.number for slot in run.train(stream, 3)] == [0, 1, 2]
+    assert len(read_log(tmp_path)) == 3
+
+
+def test_other_settings_are_refused_and_the_new_rate_is_taken(
+    stream: Replay, tmp_path: Path
+) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 5))
+    with (
+        pytest.raises(MismatchError, match="lr"),
+        TrainingRun(tmp_path, make_trainer(rate=0.01), resume=True),
+    ):
+        pass
+    other = make_trainer(rate=0.01)
+    with TrainingRun(tmp_path, other, resume=True, allow_mismatch=True) as run:
+        list(run.train(stream, 8))
+    assert other.optimizer.param_groups[0]["lr"] == 0.01
+
+
+def test_training_goes_on_after_the_end_where_asked_to(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        slots = list(run.train(stream, SLOTS + 10, continue_after_end=True))
+    assert len(slots) == SLOTS + 10
+    assert slots[-1].seen == slots[SLOTS - 1].seen
+
+
+def test_without_rows_there_is_nothing_to_write(tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        assert list(run.train([], 10, continue_after_end=True)) == []
+    assert read_metadata(tmp_path).ended == "stopped"
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_ctrl_c_ends_the_loop_after_the_slot(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        for slot in run.train(stream):
+            if slot.number == 7:
+                signal.raise_signal(signal.SIGINT)
+    assert run.stop.number == signal.SIGINT
+    assert run.saved_slot == len(read_log(tmp_path)) == 8
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_source_that_waits_is_closed_by_a_signal(tmp_path: Path) -> None:
+    class Waiting(Counted):
+        def __init__(self) -> None:
+            super().__init__(())
+            self.closed = threading.Event()
+
+        def named(self) -> Iterator[Any]:
+            yield Samples.of(torch.randn(8, 4), torch.arange(8) % 3), None
+            threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGTERM]).start()
+            assert self.closed.wait(60)
+
+        def close(self) -> None:
+            self.closed.set()
+
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        assert len(list(run.train(Waiting()))) == 1
+    assert run.stop.number == signal.SIGTERM
+    assert run.saved_slot == 1
+
+
+def test_another_thread_trains_without_signals(stream: Replay, tmp_path: Path) -> None:
+    trained: list[int] = []
+
+    def work() -> None:
+        with TrainingRun(tmp_path, make_trainer()) as run:
+            trained.extend(slot.number for slot in run.train(stream, 5))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert trained == [0, 1, 2, 3, 4]
+
+
+def test_metadata_names_classes_for_decisions(stream: Replay, tmp_path: Path) -> None:
+    metadata = RunMetadata("bugs", ("ant", "bee", "cow"), (4,))
+    items = list(islice(stream, 2))
+    first = str(int(items[0].ids[0]))
+    with TrainingRun(tmp_path, make_trainer(), metadata) as run:
+        for slot in run.train(items):
+            if slot.number == 0:
+                decided = Decision(first, "relabel", "cow")
+                Decisions(tmp_path / "decisions.jsonl").decide(decided)
+    held = run.trainer.buffer.pool()
+    assert held.labels[held.ids == int(first)].tolist() == [2]
+
+
+def test_a_model_without_a_last_linear_layer_names_its_classes(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    trainer = Trainer(model, optimizer, Naive(), Sliding(60), k=4)
+    samples = Samples.of(torch.randn(6, 4), torch.arange(6) % 3)
+    with TrainingRun(tmp_path, trainer) as run:
+        assert len(list(run.train([samples]))) == 1
