@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +15,7 @@ import torch
 from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
 from tamis.runs import RunMetadata, read_metadata
+from tests.support.commands import run_command
 
 SLOTS = 240
 
@@ -76,34 +73,14 @@ def without_time(out: Path) -> RunMetadata:
     return replace(read_metadata(out), started="", slots=None)
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tamis.cli", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def wait_for_lines(out: Path, count: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    log = out / "log.jsonl"
-    while not (log.exists() and log.read_bytes().count(b"\n") >= count):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("saves", ["7", "60", "0.05s"])  # of 60: slot 99 was tracked since
 def test_killed_and_resumed_is_the_same_run(
     saves: str, table: Path, unbroken: Path, tmp_path: Path, capsys
 ) -> None:
-    process = start(*command(table, tmp_path, "--save-every", saves))
-    wait_for_lines(tmp_path, 101, process)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    killed = run_command(
+        *command(table, tmp_path, "--save-every", saves), stop=signal.SIGKILL, after=101
+    )
+    assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "model.safetensors").exists()
     assert main(command(table, tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
@@ -114,14 +91,9 @@ def test_killed_and_resumed_is_the_same_run(
 def test_told_to_stop_it_saves_and_leaves(
     number: signal.Signals, table: Path, unbroken: Path, tmp_path: Path
 ) -> None:
-    process = start(*command(table, tmp_path, "--save-every", "1000000"))
-    wait_for_lines(tmp_path, 60, process)
-    told = time.monotonic()
-    process.send_signal(number)
-    printed, _ = process.communicate(timeout=30)
-    assert time.monotonic() - told < 5
-    assert process.returncode == 128 + number
-    stopped = re.search(r"Stopped after (\d+) slots of 240; all is saved", printed)
+    done = run_command(*command(table, tmp_path, "--save-every", "1000000"), stop=number, after=60)
+    assert done.returncode == 128 + number
+    stopped = re.search(r"Stopped after (\d+) slots of 240; all is saved", done.printed)
     assert stopped
     assert int(stopped[1]) == len(read_log(tmp_path)) < SLOTS
     assert main(command(table, tmp_path, "--resume")) == 0

@@ -161,7 +161,7 @@ def test_processes_come_to_the_same_and_one_that_dies_costs_its_cell() -> None:
     unlike = {"milliseconds": 0, "clean_ratio_estimated": 0}  # time passes; nan is not nan
     assert replace(results["ITLM"], **unlike) == replace(here, **unlike)
     for process in multiprocessing.active_children():
-        process.join(timeout=10)
+        process.join()
     assert not multiprocessing.active_children()
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from tamis.cli.main import main
 from tamis.lab import table
@@ -60,30 +60,32 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 def test_what_was_killed_goes_on_and_comes_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     flags = [*SMALL, "--methods", "naive", "--seeds", "4", "--slots", "60"]
     path = Path("killed/curves.csv")
-    command = [
-        sys.executable,
-        "-m",
-        "tamis.cli",
-        "lab",
-        "reproduce",
-        "table",
-        *flags,
-        "--out",
-        "killed",
-    ]
-    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
-    while process.poll() is None and not (path.exists() and path.stat().st_size > 1000):
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    finished = len(ends("killed"))
-    assert 0 < finished < 4
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=die_in_the_third, args=(*flags, "--out", "killed"))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert len(ends("killed")) == 2
     path.write_bytes(path.read_bytes()[:-100])  # as if the last block was being written
     assert reproduce("table", *flags, "--out", "killed") == 0
     assert reproduce("table", *flags, "--out", "unbroken") == 0
     assert ends("killed") == ends("unbroken")
     assert {len(curve) for curve in ends("killed").values()} == {20}
     assert "naive" in capsys.readouterr().out
+
+
+def die_in_the_third(*flags: str) -> None:
+    kept = []
+
+    def dying(path: Path, curve: list[Line]) -> None:
+        kept.append(curve)
+        if len(kept) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        append(path, curve)
+
+    paper.append = dying
+    torch.set_num_threads(1)
+    reproduce("table", *flags)
 
 
 def test_only_what_is_missing_runs_and_half_a_block_is_made_again(ran: list[Run]) -> None:
@@ -133,10 +135,8 @@ def test_at_the_limit_what_runs_is_given_up() -> None:
     deadline = Deadline.after(600)
     outcomes = run_all(time.sleep, [0.0, 600.0, 600.0], 2, deadline)
     assert next(outcomes) is None
-    started = time.monotonic()
-    object.__setattr__(deadline, "at", started + 0.2)
-    assert list(outcomes) == []
-    assert time.monotonic() - started < 60
+    object.__setattr__(deadline, "at", time.monotonic() + 0.2)
+    assert list(outcomes) == []  # nobody waits for the two that sleep
 
 
 def test_what_would_not_end_in_time_is_not_begun() -> None:

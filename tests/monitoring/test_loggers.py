@@ -16,6 +16,7 @@ from tamis import Monitor, Naive, Sliding, Trainer
 from tamis.monitoring import LOGGERS, Accuracy, NoTrackerError
 from tamis.monitoring.to_mlflow import UNASKED
 from tamis.runs import read_lines
+from tests.support.wait import END, wait_until
 
 NAMES = {"loss", "agreement", "accuracy", "accuracy_ema", "purity", "coverage", "seconds"}
 
@@ -69,6 +70,8 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "true")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("WANDB__SERVICE_WAIT", "WANDB_INIT_TIMEOUT"):
+        monkeypatch.setenv(name, f"{END:.0f}")
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
 
 
@@ -119,9 +122,12 @@ def test_wandb_has_what_the_log_has(tmp_path: Path, blobs, blob_model) -> None:
     assert list(sent) == [line["slot"] for line in lines]
     assert sent[4].keys() >= NAMES
     (kept,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
-    content = kept.read_bytes()
-    assert all(name.encode() in content for name in NAMES)
-    assert content.count(b"accuracy_ema") >= 4
+
+    def written() -> bool:  # by a process of W&B's own, which may still be at it
+        content = kept.read_bytes()
+        return all(name.encode() in content for name in NAMES) and content.count(b"_ema") >= 4
+
+    wait_until(written, what="a complete file of W&B")
 
 
 @pytest.mark.parametrize("name", LOGGERS)

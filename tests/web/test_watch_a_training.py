@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 from safetensors.torch import load_file
@@ -21,6 +20,7 @@ from tamis.runs import read_lines
 from tamis.streams import Constant, Replay, Symmetric, digits
 from tests.support.chromium import Chromium
 from tests.support.sample_run import CLASSES
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.slow
 NEWS = "document.querySelector('#news').innerText"
@@ -63,12 +63,13 @@ def begin() -> Iterator:
 
 
 def wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for what a running process brings about; cores may be shared by many."""
-    until = monotonic() + 300
-    while not holds():
+    """Wait for what a running process brings about."""
+
+    def met() -> bool:
         assert process.poll() is None, process.communicate()
-        assert monotonic() < until
-        sleep(0.1)
+        return holds()
+
+    wait_until(met)
 
 
 def ids(folder: Path) -> list[str]:
@@ -108,7 +109,7 @@ def test_what_a_person_decides_in_the_page_is_trained_on_at_once(
     tab.wait(f"document.querySelector('#state').innerText !== {json.dumps(before)}")
     assert tab.troubles() == []
     train.send_signal(signal.SIGTERM)
-    printed, _ = train.communicate(timeout=60)
+    printed, _ = train.communicate()
     assert train.returncode == 128 + signal.SIGTERM, printed
     tab.wait("document.querySelector('#state').innerText === 'stopped early'")
     tab.close()
