@@ -34,7 +34,7 @@ def stream(rows: int) -> Iterator[Samples]:
     for first in range(0, rows, CHUNK):
         truth = torch.randint(CLASSES, (CHUNK,), generator=generator)
         inputs = centres[truth] + torch.randn(CHUNK, WIDTH, generator=generator)
-        inputs, labels, clean = noise.spoil(inputs, truth, 0.4, generator)
+        inputs, labels, clean = noise.corrupt(inputs, truth, 0.4, generator)
         yield Samples.of(inputs, labels, first, clean)
 
 

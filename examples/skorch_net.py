@@ -9,7 +9,7 @@ from tamis.models import mlp, start
 from tamis.streams import Symmetric, digits
 
 data = digits()
-inputs, labels, _ = Symmetric(10).spoil(
+inputs, labels, _ = Symmetric(10).corrupt(
     data.inputs, data.labels, noise_rate=0.4, generator=Generator().manual_seed(0)
 )
 

@@ -32,7 +32,7 @@ from tamis.sources import (
     Validator,
     open_source,
 )
-from tamis.sources.hidden import hide
+from tamis.sources.redaction import redact
 from tamis.training.run import has_checkpoint
 from tamis.training.signals import StopSignal
 
@@ -45,7 +45,7 @@ def train_stream(options: Namespace) -> int:
     check_options(options)
     console = Console()
     selector = build_selector(options.selector, options.set)
-    loggers = open_loggers(options, vars(options) | {"address": hide(options.address)})
+    loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
     rejects = Rejects(options.out / RunFiles.rejects)
     if not resumes(options):
         rejects.clear()  # those of an earlier run
@@ -61,7 +61,7 @@ def train_stream(options: Namespace) -> int:
         trainer = build_trainer(options, model, selector, classes, validator)
         named = options.inputs if options.inputs and (len(options.inputs),) == shape else ()
         metadata = RunMetadata(
-            hide(options.address), tuple(options.classes), shape, tuple(named), options.slots,
+            redact(options.address), tuple(options.classes), shape, tuple(named), options.slots,
             trainer.settings() | {"rows_per_slot": options.rows_per_slot},
         )  # fmt: skip
         try:
@@ -127,7 +127,7 @@ def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tens
         raise UsageError(str(error)) from None
     if not first:
         why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
-        raise UsageError(f"{hide(options.address)} gave no record to train on.{why}")
+        raise UsageError(f"{redact(options.address)} gave no record to train on.{why}")
     inputs = torch.cat([samples.inputs for samples in first]).float()
     return tuple(inputs.shape[1:]), inputs.mean(dim=0), inputs.std(dim=0, correction=0)
 
@@ -166,7 +166,7 @@ class Progress:
 def stream_settings(options: Namespace) -> dict[str, object]:
     """Return what must be the same when a run is resumed, beside the trainer's settings."""
     return {
-        "address": hide(options.address),
+        "address": redact(options.address),
         "inputs": options.inputs,
         "label": options.label,
         "rows": options.rows,

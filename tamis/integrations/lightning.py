@@ -37,6 +37,7 @@ class SieveCallback(Callback):
         """Wrap the hook with the sieve, on the object that the trainer will call it on."""
         if stage != "fit":
             return
+        self.sieve.check_model(pl_module)
         # Lightning calls one of the two: the data module, unless only the module has the hook.
         data: Any = getattr(trainer, "datamodule", None)
         by_module = data is None or (

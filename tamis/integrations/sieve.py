@@ -137,6 +137,11 @@ class Sieve:
             picks = replace(picks, weights=None)
         return picks
 
+    def check_model(self, model: nn.Module) -> None:
+        """Raise unless the model to be trained is, or contains, that of the sieve."""
+        if not any(self.model is part for part in model.modules()):
+            raise ValueError("The sieve was built for another model than the one to be trained.")
+
     def update(self) -> None:
         """Take in the model's weights; call it after each step of the optimiser."""
         for memory in (self.window, self.average):

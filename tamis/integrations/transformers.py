@@ -39,6 +39,7 @@ class SieveTrainer(Trainer):
         super().__init__(*args, **kwargs)
         if ids is not None and self.args.remove_unused_columns:
             raise ValueError(UNUSED)
+        sieve.check_model(self.accelerator.unwrap_model(self.model))
         self.sieve = sieve
         self.ids = ids
         self.model_accepts_loss_kwargs = False  # what older versions go by instead

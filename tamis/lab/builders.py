@@ -119,7 +119,7 @@ def rho_with_holdout(scene: Scene) -> Runner:
     rows = scene.others[:1000]
     generator = Generator().manual_seed(scene.seed)
     noise = NOISES[scene.noise](scene.classes)
-    inputs, labels, _ = noise.spoil(
+    inputs, labels, _ = noise.corrupt(
         scene.data.inputs[rows], scene.data.labels[rows], 1 - scene.clean_ratio, generator
     )
     school = Trainer(

@@ -16,7 +16,7 @@ from tamis.monitoring import Line, Monitor
 from tamis.noise import Estimate, Tracker
 from tamis.review import Suspect, find_suspects
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
-from tamis.streams import DataSet, Ledger, Replay, Steps, Symmetric, digits
+from tamis.streams import DataSet, GroundTruth, Replay, Steps, Symmetric, digits
 from tamis.training import Trainer
 from tamis.training.window import WindowSetting
 
@@ -71,7 +71,7 @@ class Demo:
     settings: Settings
     data: DataSet
     stream: Replay
-    ledger: Ledger
+    ground_truth: GroundTruth
     methods: dict[str, Method]
 
     @property
@@ -85,13 +85,13 @@ class Demo:
 
 
 def prepare(settings: Settings) -> Demo:
-    """Load the digits and spoil their labels."""
+    """Load the digits and corrupt their labels."""
     data = digits()
     stream = Replay(
         data.inputs, data.labels, Symmetric(10), Steps(settings.clean_ratios), seed=settings.seed
     )
-    ledger = Ledger.of(stream)
-    truth = round(ledger.clean_ratio, 2)
+    ground_truth = GroundTruth.of(stream)
+    truth = round(ground_truth.clean_ratio, 2)
     others: dict[str, Selector] = {
         "naive": Naive(),
         "ITLM, keep 0.95": ITLM(0.95),
@@ -101,7 +101,7 @@ def prepare(settings: Settings) -> Demo:
     }
     methods = {name: Method(selector, settings.warm_up) for name, selector in others.items()}
     lead = Method(Plausible(), warm_up=0, window="average")
-    return Demo(settings, data, stream, ledger, {LEAD: lead} | methods)
+    return Demo(settings, data, stream, ground_truth, {LEAD: lead} | methods)
 
 
 def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None]) -> Result:

@@ -1,4 +1,4 @@
-"""How good suspects are, against a ledger that knows every wrong label, beside cleanlab."""
+"""How good suspects are, against the ground truth, beside cleanlab."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tamis.sources.files import Files
 from tamis.sources.images import Images
 from tamis.sources.items import Items
 from tamis.sources.kafka_topic import KafkaTopic
-from tamis.sources.messages import MissedWarning, Pace
+from tamis.sources.messages import LostMessagesWarning, Pace
 from tamis.sources.nats_stream import NatsStream
 from tamis.sources.protocol import BadRecordError, Batch, Source, SourceError, Unreadable, from_json
 from tamis.sources.redis_stream import RedisStream
@@ -26,7 +26,7 @@ __all__ = [
     "Images",
     "Items",
     "KafkaTopic",
-    "MissedWarning",
+    "LostMessagesWarning",
     "NatsStream",
     "OnBad",
     "Pace",

@@ -6,11 +6,11 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from tamis.sources.files import Files
-from tamis.sources.hidden import hide
 from tamis.sources.kafka_topic import KafkaTopic
 from tamis.sources.messages import Pace, Start
 from tamis.sources.nats_stream import NatsStream
 from tamis.sources.protocol import Decode, Source, SourceError, from_json
+from tamis.sources.redaction import redact
 from tamis.sources.redis_stream import RedisStream
 
 
@@ -59,7 +59,7 @@ def open_source(
     who, at, servers = parts.netloc.rpartition("@")
     topic = parts.path.strip("/")
     if not topic:
-        raise SourceError(f"{hide(text)} must name a topic: kafka://host:9092/TOPIC?group=G.")
+        raise SourceError(f"{redact(text)} must name a topic: kafka://host:9092/TOPIC?group=G.")
     secure = {
         "security.protocol": ("SASL_" if at else "")
         + ("SSL" if scheme == "kafkas" else "PLAINTEXT")
@@ -86,21 +86,21 @@ def split(address: str) -> tuple[SplitResult, dict[str, str]]:
             return parts, dict(parse_qsl(parts.query, True, True))
     except ValueError:
         pass
-    raise SourceError(f"{hide(address)} is no address that can be read.")
+    raise SourceError(f"{redact(address)} is no address that can be read.")
 
 
 def take(settings: dict[str, str], name: str, address: str) -> str:
     """Take a setting that an address must have."""
     value = settings.pop(name, "")
     if not value:
-        raise SourceError(f"{hide(address)} must say {name}=...")
+        raise SourceError(f"{redact(address)} must say {name}=...")
     return value
 
 
 def refuse(settings: dict[str, str], address: str) -> None:
     """Refuse settings that nobody will read."""
     if settings:
-        raise SourceError(f"{hide(address)} has settings unknown here: {', '.join(settings)}.")
+        raise SourceError(f"{redact(address)} has settings unknown here: {', '.join(settings)}.")
 
 
 def rest(parts: SplitResult, settings: dict[str, str]) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from time import monotonic, time
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from tamis.sources.hidden import hide, scrub
 from tamis.sources.parquet import IncompleteFileError, Parquet
 from tamis.sources.protocol import Batch, Decode, SourceError, from_json, in_parts
+from tamis.sources.redaction import redact, scrub
 from tamis.sources.text import CSV, JSONLines
 
 TEXT = (".csv", ".jsonl", ".ndjson")
@@ -68,7 +68,7 @@ class Files:
         self._bytes_per_row = 0.0
 
     def __repr__(self) -> str:
-        return f"Files({hide(self.path)})"
+        return f"Files({redact(self.path)})"
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
         """Yield the rows of all files, and go on for ever where it follows."""

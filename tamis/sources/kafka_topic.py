@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from tamis.sources.hidden import STARS
 from tamis.sources.messages import (
     LOG,
-    BrokerAwayError,
+    Broker,
+    BrokerUnavailableError,
     Message,
     Pace,
     Start,
-    read_messages,
-    warn_of_missed,
+    import_client,
+    warn_of_lost,
 )
-from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
+from tamis.sources.protocol import Decode, SourceError, decoded, from_json
+from tamis.sources.redaction import STARS
 
 SECONDS = 2.0
-"""That a question to a broker may take: closing waits for it."""
+"""That a request to a broker may take: closing waits for it."""
 SECRET = re.compile("pass|secret|token|key|pem|oauth", re.IGNORECASE)
 
 
-class KafkaTopic:
-    """Reads messages of a topic; the offset says of every partition where it goes on.
+class KafkaTopic(Broker):
+    """Reads messages of a topic; the offset holds the next position of every partition.
 
-    What the saved offset says of a partition counts more than what the group has committed, so
-    that state and stream fit after a crash. A partition that comes from another member of the
-    group is read from where that member committed. `settings` go to the client as they are.
+    A saved offset takes precedence over what the group has committed, so that state and stream
+    agree after a crash. A partition that comes from another member of the group is read from where
+    that member committed. Messages are in order within a partition, not between partitions, so runs
+    over more than one are not identical to the bit.
 
-    Order holds within a partition; between partitions there is none, so runs over more than one
-    do not repeat each other to the bit.
+    Parameters
+    ----------
+    servers: addresses of brokers, separated by commas.
+    topic: name of the topic.
+    group: name of the consumer group.
+    settings: further settings of the client, passed on unchanged.
+    decode: turns the bytes of a message into a record.
+    start: where a reader without an offset begins.
+    pace: how messages become batches.
     """
 
     def __init__(
@@ -46,76 +54,59 @@ class KafkaTopic:
         start: Start = "first",
         pace: Pace | None = None,
     ) -> None:
-        try:
-            import confluent_kafka
-        except ImportError:
-            raise SourceError("Kafka needs its client: pip install 'tamis[brokers]'.") from None
+        super().__init__(decode, start, pace)
+        self._kafka = import_client("confluent_kafka", "Kafka")
         self.servers = servers
         self.topic = topic
         self.group = group
         self.settings = dict(settings or {})
-        self.decode = decode
-        self.start = start
-        self.pace = pace or Pace()
-        self._kafka: Any = confluent_kafka
         self._client: Any = None
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._away = ""
+        self._unavailable = ""
         self._fault: SourceError | None = None
         self._positions: dict[str, int] = {}
-        """Of the partitions that are ours: the next offset to read."""
-        self._left: dict[str, int] = {}
-        """Of those that were, in case they come back."""
+        """Next offset to read of each assigned partition."""
+        self._revoked: dict[str, int] = {}
+        """The same of those revoked, in case they come back."""
         self._saved: dict[str, int] = {}
-        """Of those that were ours when the offset was saved, until they are again."""
-        self._safe: dict[str, int] = {}
-        """What was acknowledged, but not committed yet."""
+        """The same of those assigned when the offset was saved, until they are again."""
+        self._acknowledged: dict[str, int] = {}
+        """Offsets acknowledged, but not committed yet."""
         self._behind: int | None = None
         self._fresh = self._first = True
         self._broken = False
 
-    @property
-    def rows(self) -> int:
-        """Records of a batch."""
-        return self.pace.rows
-
     def __repr__(self) -> str:
         return f"KafkaTopic({self.servers}, {self.topic}, {self.group})"
 
-    def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield messages after an offset, for ever."""
-        return read_messages(self, offset, self.pace, self._stopped)
-
     def acknowledge(self, offset: Any) -> None:
-        """Have the offsets committed at the next fetch: the client is for one thread alone."""
-        self._safe = offset["ours"]
+        """Commit the offsets at the next fetch: the client may be used by one thread only."""
+        self._acknowledged = offset["ours"]
 
     def behind(self) -> int | None:
-        """Count the messages of our partitions that were not read at the last fetch."""
+        """Return how many messages of the assigned partitions were unread at the last fetch."""
         return self._behind
 
     def close(self) -> None:
         """End reading and leave the group."""
         self._stopped.set()
         with self._lock:
-            self._leave()
+            self._disconnect()
 
     def join(self, offset: Any) -> Any:
-        """Be a member of the group; once it is one, see that the brokers are there again."""
+        """Join the group; once a member, check that the brokers can be reached again."""
         with self._lock:
-            self._away = ""
+            self._unavailable = ""
             try:
                 if self._client is None:
                     self._connect(offset)
                 about = self._client.list_topics(self.topic, timeout=SECONDS)
             except self._kafka.KafkaException as error:
                 if self._first and self._client is not None:
-                    self._client.poll(0)  # so that it says what is wrong
-                    self._leave()
+                    self._client.poll(0)  # so that it reports what is wrong
+                    self._disconnect()
                 if self._fault:
                     raise self._fault from None
-                raise BrokerAwayError(self._say(error)) from None
+                raise BrokerUnavailableError(self._text_of(error)) from None
             fault = about.topics[self.topic].error
             if fault is not None and not fault.retriable():
                 raise SourceError(f"{self} cannot be read: {fault.str()}.")
@@ -133,13 +124,13 @@ class KafkaTopic:
             accepted = [message for raw in fetched if (message := self._accept(raw)) is not None]
             self._behind = self._count()
             if self._broken:
-                self._leave()
-        if not fetched and (self._away or self._first):
-            raise BrokerAwayError(self._away or "the group is not formed yet")
+                self._disconnect()
+        if not fetched and (self._unavailable or self._first):
+            raise BrokerUnavailableError(self._unavailable or "the group is not formed yet")
         return accepted
 
     def _accept(self, raw: Any) -> Message | None:
-        """Take a message that was not read before."""
+        """Return a message that was not read before."""
         fault = raw.error()
         if fault is not None:
             if fault.fatal() or not (
@@ -155,7 +146,7 @@ class KafkaTopic:
         return Message(
             decoded(raw.value(), self.decode),
             {"partition": raw.partition(), "offset": number},
-            {"ours": dict(self._positions), "others": self._saved | self._left},
+            {"ours": dict(self._positions), "others": self._saved | self._revoked},
             made / 1000 if made > 0 else None,
         )
 
@@ -163,33 +154,42 @@ class KafkaTopic:
         settings = {
             **{"bootstrap.servers": self.servers, "group.id": self.group, "log_level": 2},
             **self.settings,
-            **{"enable.auto.commit": False, "auto.offset.reset": "error", "error_cb": self._note},
-            # Assignments that come whole, as `_take` and `_give` expect them.
+            **{
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "error_cb": self._on_error,
+            },
+            # Complete assignments, as `_on_assign` and `_on_revoke` expect them.
             **{"group.protocol": "classic", "partition.assignment.strategy": "range,roundrobin"},
         }
         try:
             self._client = self._kafka.Consumer(settings)
         except self._kafka.KafkaException as error:
-            raise SourceError(f"{self} has settings that do not fit: {self._say(error)}.") from None
+            raise SourceError(
+                f"{self} has settings that do not fit: {self._text_of(error)}."
+            ) from None
         self._fresh = offset is None
         self._first, self._broken = True, False
         self._positions = {}
-        self._saved, self._left = (
+        self._saved, self._revoked = (
             dict((offset or {}).get(whose, {})) for whose in ("ours", "others")
         )
         self._client.subscribe(
-            [self.topic], on_assign=self._take, on_revoke=self._give, on_lost=self._give
+            [self.topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
         )
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._client is not None:
             self._commit()
             client, self._client = self._client, None
             client.close()
 
     def _commit(self) -> None:
-        """Commit what was acknowledged of our partitions; if that fails, the next time will do."""
-        safe, self._safe = self._safe, {}
+        """Commit what was acknowledged; after a failure, the next commit covers it."""
+        safe, self._acknowledged = self._acknowledged, {}
         ours = [
             self._kafka.TopicPartition(self.topic, int(partition), position)
             for partition, position in safe.items()
@@ -200,7 +200,7 @@ class KafkaTopic:
         try:
             self._client.commit(offsets=ours, asynchronous=True)
         except self._kafka.KafkaException as error:
-            LOG.warning("%r: not acknowledged: %s", self, self._say(error))
+            LOG.warning("%r: not acknowledged: %s", self, self._text_of(error))
 
     def _count(self) -> int | None:
         waiting = 0
@@ -214,64 +214,64 @@ class KafkaTopic:
             waiting += max(0, high - position)
         return waiting
 
-    def _take(self, client: Any, partitions: list[Any]) -> None:
-        """Place every partition that the group hands to us."""
+    def _on_assign(self, client: Any, partitions: list[Any]) -> None:
+        """Set where each newly assigned partition is read from."""
         try:
             about = client.list_topics(self.topic, SECONDS).topics[self.topic]
             alone = len(partitions) == len(about.partitions)
             for partition in partitions:
-                partition.offset = self._place(client, partition, alone)
-        except self._kafka.KafkaException as error:  # gone again: nothing is known, so join anew
-            self._away, self._broken, partitions = self._say(error), True, []
+                partition.offset = self._start_of(client, partition, alone)
+        except self._kafka.KafkaException as error:  # nothing is known: join again
+            self._unavailable, self._broken, partitions = self._text_of(error), True, []
         except SourceError as error:  # nothing may be raised through the client
             self._fault, partitions = error, []
         self._positions = {str(part.partition): part.offset for part in partitions}
-        for known in (self._saved, self._left):
+        for known in (self._saved, self._revoked):
             for name in self._positions:
                 known.pop(name, None)
         self._first = False
         client.assign(partitions)
 
-    def _place(self, client: Any, partition: Any, alone: bool) -> int:
-        """Find where a partition is to be read from."""
+    def _start_of(self, client: Any, partition: Any, alone: bool) -> int:
+        """Return the offset from which to read a partition."""
         low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
         committed = client.committed([partition], timeout=SECONDS)[0].offset
         name = str(partition.partition)
         if name in self._saved:
-            place = self._saved[name]
-        elif name in self._left:
-            place = max(self._left[name], committed)
+            position = self._saved[name]
+        elif name in self._revoked:
+            position = max(self._revoked[name], committed)
         elif committed >= 0 and not (self._first and self._fresh and alone):
-            place = committed
+            position = committed
         else:
             return int(low if self.start == "first" else high)
-        if place > high:
+        if position > high:
             raise SourceError(
                 f"{self} ends at {high} in partition {partition.partition}, and was read up to "
-                f"{place} before: it was lost or replaced."
+                f"{position} before: it was lost or replaced."
             )
-        if place < low:
-            warn_of_missed(self, f"{low - place} of partition {partition.partition}")
-        return int(max(place, low))
+        if position < low:
+            warn_of_lost(self, f"{low - position} of partition {partition.partition}")
+        return int(max(position, low))
 
-    def _give(self, client: Any, partitions: list[Any]) -> None:
-        """Remember how far we came, in case the partitions come back."""
-        self._left.update(self._positions)
+    def _on_revoke(self, client: Any, partitions: list[Any]) -> None:
+        """Remember the positions, in case the partitions come back."""
+        self._revoked.update(self._positions)
         self._positions = {}
 
-    def _note(self, error: Any) -> None:
-        """Remember that all brokers are away, or what will not get better."""
+    def _on_error(self, error: Any) -> None:
+        """Note that no broker can be reached, or an error that is final."""
         if error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
-            self._away = self._say(error)
+            self._unavailable = self._text_of(error)
         elif error.fatal() or error.code() in (
             self._kafka.KafkaError._AUTHENTICATION,
             self._kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED,
             self._kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
-            self._fault = SourceError(f"{self} cannot be read: {self._say(error)}.")
+            self._fault = SourceError(f"{self} cannot be read: {self._text_of(error)}.")
 
-    def _say(self, error: Any) -> str:
-        """Write an error without the secrets of the settings."""
+    def _text_of(self, error: Any) -> str:
+        """Return the text of an error without the secrets of the settings."""
         fault = error.args[0] if isinstance(error, self._kafka.KafkaException) else error
         text = str(fault.str())
         for name, value in self.settings.items():

@@ -1,20 +1,23 @@
-"""What the brokers share: messages put together to batches, and outages sat out."""
+"""What sources over a broker share: messages in batches, and reading on after an outage."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from time import monotonic
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
-from tamis.sources.protocol import Batch, SourceError
+from tamis.errors import TamisError
+from tamis.sources.protocol import Batch, Decode, SourceError
 
 LOG = logging.getLogger("tamis.sources")
 TICK = 0.5
-"""Seconds that a broker is asked to wait for messages: as long as closing may take."""
+"""Seconds that a fetch waits for messages: as long as closing may take."""
 RETRY = 0.2
 """Seconds between two attempts to reach a broker."""
 
@@ -26,9 +29,9 @@ Start = Literal["first", "new"]
 class Pace:
     """How messages become batches.
 
-    A batch has `rows` messages, or what there was `linger` seconds after its first; let that be
-    infinite, and batches are cut alike in every run. Reading ends after `patience` seconds without
-    a message, and fails after `outage` seconds without the broker.
+    A batch has `rows` messages, or those that came within `linger` seconds of its first; with
+    infinity, batches are identical in every run. Reading ends after `patience` seconds without a
+    message, and fails after `outage` seconds without the broker.
     """
 
     rows: int = 100
@@ -46,39 +49,65 @@ class Message(NamedTuple):
     time: float | None
 
 
-class BrokerAwayError(Exception):
-    """The broker cannot be reached, or has lost us: join it again."""
+class BrokerUnavailableError(TamisError):
+    """The broker cannot be reached, or has dropped this reader: join it again."""
 
 
-class MissedWarning(UserWarning):
-    """A broker has removed messages that were not read: its limits are too tight for this pace."""
+class LostMessagesWarning(UserWarning):
+    """A broker has removed messages that were not read: it keeps too few for this pace."""
 
 
-def warn_of_missed(broker: object, what: str) -> None:
-    """Say that messages are gone for good."""
+def warn_of_lost(broker: object, what: str) -> None:
+    """Warn that messages are lost for good."""
     warnings.warn(
-        f"{broker!r} has removed messages before they were read: {what}.", MissedWarning, 2
+        f"{broker!r} has removed messages before they were read: {what}.", LostMessagesWarning, 2
     )
 
 
-class Broker(Protocol):
-    """What is asked of a broker's client."""
+class Broker(ABC):
+    """A source over a broker: `join` and `fetch` are its client's, reading is the same for all."""
 
+    def __init__(self, decode: Decode, start: Start, pace: Pace | None) -> None:
+        self.decode = decode
+        self.start = start
+        self.pace = pace or Pace()
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def rows(self) -> int:
+        """Records of a batch."""
+        return self.pace.rows
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        """Yield messages after an offset, without end."""
+        return read_messages(self, offset, self.pace, self._stopped)
+
+    @abstractmethod
     def join(self, offset: Any) -> Any:
-        """Connect and be ready for what comes after the offset; return it, or where None begins."""
+        """Connect, ready for what comes after the offset; return it, or where None begins."""
 
+    @abstractmethod
     def fetch(self, count: int, seconds: float) -> list[Message]:
-        """Wait for some messages, in order and none twice; Away while none can be sent yet."""
+        """Wait for messages, in order and none twice; raise while the broker can send none."""
+
+
+def import_client(module: str, name: str) -> Any:
+    """Return the client library of a broker."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise SourceError(f"{name} needs its client: pip install 'tamis[brokers]'.") from None
 
 
 def read_messages(
     broker: Broker, offset: Any, pace: Pace, stopped: threading.Event
 ) -> Iterator[Batch]:
-    """Yield batches for ever, through outages."""
+    """Yield batches without end, through outages."""
     waiting: list[Message] = []
     joined = ever = False
     begun = last = now = monotonic()
-    away: float | None = None
+    lost_at: float | None = None
     while not stopped.is_set():
         try:
             if not joined:
@@ -86,15 +115,15 @@ def read_messages(
                 joined = ever = True
             left = begun + pace.linger - monotonic() if waiting else TICK
             fetched = broker.fetch(max(1, pace.rows - len(waiting)), min(max(left, 0.001), TICK))
-            now, away = monotonic(), None
-        except BrokerAwayError as error:
+            now, lost_at = monotonic(), None
+        except BrokerUnavailableError as error:
             joined, last = False, monotonic()
             if stopped.is_set():
                 return
-            if away is None:
-                away = last
+            if lost_at is None:
+                lost_at = last
                 LOG.warning("%r: %s; trying again", broker, error)
-            if not ever or last - away > pace.outage:
+            if not ever or last - lost_at > pace.outage:
                 raise SourceError(f"{broker} cannot be reached: {error}.") from None
             stopped.wait(RETRY)
             continue
@@ -114,7 +143,7 @@ def read_messages(
 
 
 def batch_of(messages: list[Message]) -> Batch:
-    """Put messages together."""
+    """Return messages as a batch."""
     return Batch(
         [message.record for message in messages],
         [message.position for message in messages],

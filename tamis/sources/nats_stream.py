@@ -10,35 +10,46 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tamis.sources.hidden import hide, scrub
 from tamis.sources.messages import (
     LOG,
-    BrokerAwayError,
+    Broker,
+    BrokerUnavailableError,
     Message,
     Pace,
     Start,
-    read_messages,
-    warn_of_missed,
+    import_client,
+    warn_of_lost,
 )
-from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
+from tamis.sources.protocol import Decode, SourceError, decoded, from_json
+from tamis.sources.redaction import redact, scrub
 
 T = TypeVar("T")
 SECONDS = 2.0
-"""That a question to the server may take: closing waits for it."""
+"""That a request to the server may take: closing waits for it."""
 UNACKNOWLEDGED = 3600.0
 """Seconds until the server sends a message again: longer than checkpoints are apart."""
 
 
-class NatsStream:
+class NatsStream(Broker):
     """Reads messages of a stream; the offset is the sequence number of the last one.
 
-    The durable consumer belongs to one reader. It is made anew at the offset whenever that reader
-    joins, so that what comes next is what the saved state has not seen, whatever was sent or
-    acknowledged before; messages lost on the way are noticed by the numbers that they carry.
+    The durable consumer belongs to one reader. It is created again at the offset whenever that
+    reader joins, so that the next message is the first that the saved state has not seen, whatever
+    was sent or acknowledged before. Lost messages are detected by their sequence numbers.
 
     A stream that keeps messages until they are acknowledged (a work queue) is read in the same way,
     but what was acknowledged does not come back. One that keeps them by interest is refused:
-    making its consumer anew would drop what it holds.
+    creating its consumer again would drop what it holds.
+
+    Parameters
+    ----------
+    url: address of the server.
+    stream: name of the stream.
+    durable: name of the consumer.
+    subject: only messages of this subject; None is all.
+    decode: turns the bytes of a message into a record.
+    start: where a reader without an offset begins.
+    pace: how messages become batches.
     """
 
     def __init__(
@@ -52,55 +63,38 @@ class NatsStream:
         start: Start = "first",
         pace: Pace | None = None,
     ) -> None:
-        try:
-            import nats
-        except ImportError:
-            raise SourceError("NATS needs its client: pip install 'tamis[brokers]'.") from None
+        super().__init__(decode, start, pace)
+        self._nats = import_client("nats", "NATS")
         self.url = url
         self.stream = stream
         self.durable = durable
         self.subject = subject
-        self.decode = decode
-        self.start = start
-        self.pace = pace or Pace()
-        self._nats: Any = nats
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: Any = None
         self._pulls: Any = None
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
         self._position = 0
         self._delivered = 0
         self._unacknowledged: deque[tuple[int, str]] = deque()
 
-    @property
-    def rows(self) -> int:
-        """Records of a batch."""
-        return self.pace.rows
-
     def __repr__(self) -> str:
-        return f"NatsStream({hide(self.url)}, {self.stream}, {self.durable})"
-
-    def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield messages after a sequence number, for ever."""
-        return read_messages(self, offset, self.pace, self._stopped)
+        return f"NatsStream({redact(self.url)}, {self.stream}, {self.durable})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge all messages up to a number; where NATS is away, the next time will do."""
+        """Acknowledge all messages up to a number; during an outage, the next call covers them."""
         replies = []
         while self._unacknowledged and self._unacknowledged[0][0] <= offset:
             replies.append(self._unacknowledged.popleft()[1])
         try:
             self._run(self._send(replies))
-        except BrokerAwayError as error:
+        except BrokerUnavailableError as error:
             LOG.warning("%r: not acknowledged: %s", self, error)
 
     def behind(self) -> int | None:
-        """Count the messages that were not sent yet."""
+        """Return how many messages were not sent yet."""
         try:
             return int(self._run(self._info()).num_pending)
-        except BrokerAwayError:
+        except BrokerUnavailableError:
             return None
 
     def close(self) -> None:
@@ -110,8 +104,8 @@ class NatsStream:
             if self._loop is None or self._thread is None:
                 return
             try:
-                self._run(self._leave())
-            except BrokerAwayError as error:
+                self._run(self._disconnect())
+            except BrokerUnavailableError as error:
                 LOG.warning("%r: %s", self, error)
             loop, self._loop = self._loop, None
             loop.call_soon_threadsafe(loop.stop)
@@ -133,10 +127,10 @@ class NatsStream:
             ]
 
     def _accept(self, raw: Any) -> Iterator[Message]:
-        """Take a message that is the next one; one that went missing before it is asked for."""
+        """Yield a message that is the next one; raise where one before it was lost."""
         about = raw.metadata
         if about.sequence.consumer != self._delivered + 1:
-            raise BrokerAwayError("messages were lost on the way")
+            raise BrokerUnavailableError("messages were lost on the way")
         self._delivered += 1
         number = about.sequence.stream
         self._unacknowledged.append((number, raw.reply))
@@ -148,12 +142,12 @@ class NatsStream:
     async def _join(self, offset: Any) -> int:
         from nats.js import api
 
-        await self._leave()
+        await self._disconnect()
         self._client = await self._nats.connect(
             self.url,
             connect_timeout=1,
-            ping_interval=10,  # or a server that vanished without a word is missed for minutes
-            allow_reconnect=False,  # by itself: its consumer must be made anew
+            ping_interval=10,  # or a server that vanished is noticed after minutes only
+            allow_reconnect=False,  # by itself: its consumer must be created again
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             error_cb=ignore,
@@ -174,7 +168,7 @@ class NatsStream:
             )
         queue = kept == api.RetentionPolicy.WORK_QUEUE  # which is always read from its start
         if state.first_seq > offset + 1 > 1 and not queue:
-            warn_of_missed(self, f"numbers {offset + 1} to {state.first_seq - 1}")
+            warn_of_lost(self, f"numbers {offset + 1} to {state.first_seq - 1}")
         with suppress(self._nats.js.errors.NotFoundError):
             await jetstream.delete_consumer(self.stream, self.durable)
         policy = api.DeliverPolicy.ALL if queue else api.DeliverPolicy.BY_START_SEQUENCE
@@ -215,13 +209,13 @@ class NatsStream:
             raise self._nats.errors.ConnectionClosedError
         return await self._client.jetstream().consumer_info(self.stream, self.durable)
 
-    async def _leave(self) -> None:
+    async def _disconnect(self) -> None:
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
             await client.close()
 
     def _run(self, doing: Coroutine[Any, Any, T]) -> T:
-        """Wait for what the event loop does; failures are outages, but for a few."""
+        """Return what the event loop computed; most failures are outages."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(
@@ -234,14 +228,14 @@ class NatsStream:
         try:
             return future.result(2 * SECONDS)
         except final as error:
-            raise SourceError(f"{self} cannot be read: {self._say(error)}.") from None
+            raise SourceError(f"{self} cannot be read: {self._text_of(error)}.") from None
         except (errors.Error, OSError, TimeoutError, CancelledError) as error:
             future.cancel()
-            raise BrokerAwayError(self._say(error)) from None
+            raise BrokerUnavailableError(self._text_of(error)) from None
 
-    def _say(self, error: BaseException) -> str:
+    def _text_of(self, error: BaseException) -> str:
         return scrub(str(error) or type(error).__name__, self.url)
 
 
 async def ignore(error: Exception) -> None:
-    """Say nothing of errors that are met again where they matter."""
+    """Ignore errors that are raised again where they matter."""

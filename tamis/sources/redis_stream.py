@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from typing import Any
 
-from tamis.sources.hidden import hide, scrub
 from tamis.sources.messages import (
     LOG,
-    BrokerAwayError,
+    Broker,
+    BrokerUnavailableError,
     Message,
     Pace,
     Start,
-    read_messages,
-    warn_of_missed,
+    import_client,
+    warn_of_lost,
 )
-from tamis.sources.protocol import Batch, Decode, SourceError, decoded, from_json
+from tamis.sources.protocol import Decode, SourceError, decoded, from_json
+from tamis.sources.redaction import redact, scrub
 
 SECONDS = 3.0
-"""That an answer may take: closing waits for it."""
+"""That a reply may take: closing waits for it."""
 PAGE = 1_000
 
 
-class RedisStream:
+class RedisStream(Broker):
     """Reads entries of a stream; the offset is the id of the last one.
 
     A reader that has its group to itself goes by ids: after a crash it reads on from the offset,
-    be what comes after it pending, acknowledged or new. One of several consumers, each with a name
-    that stays, goes by what is pending for it, so what it has acknowledged does not come back.
+    whether what comes next is pending, acknowledged or new. One of several consumers, each with a
+    permanent name, goes by what is pending for it, so what it has acknowledged does not come back.
 
-    A record is the mapping of an entry's fields, as text where they are; or what `decode` makes of
-    the one field `payload`.
+    A record is the mapping of an entry's fields, as text where they are text; or the decoded field
+    `payload`.
+
+    Parameters
+    ----------
+    url: address of the server.
+    stream: name of the stream.
+    group: name of the consumer group.
+    consumer: name of this reader in the group.
+    payload: the field to decode; None makes a record of all fields.
+    decode: turns the bytes of `payload` into a record.
+    start: where a reader without an offset begins.
+    pace: how messages become batches.
     """
 
     def __init__(
@@ -46,49 +56,32 @@ class RedisStream:
         start: Start = "first",
         pace: Pace | None = None,
     ) -> None:
-        try:
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-        except ImportError:
-            raise SourceError("Redis needs its client: pip install 'tamis[brokers]'.") from None
+        super().__init__(decode, start, pace)
+        redis = import_client("redis", "Redis")
         self.url = url
         self.stream = stream
         self.group = group
         self.consumer = consumer
         self.payload = payload
-        self.decode = decode
-        self.start = start
-        self.pace = pace or Pace()
         self._errors = redis.exceptions
         try:
-            # The client must not try again by itself: what it was sent before would be passed over.
+            # The client must not retry by itself: it would skip what it was sent before.
+            once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
             self._client: Any = redis.Redis.from_url(
-                url, socket_timeout=SECONDS, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
+                url, socket_timeout=SECONDS, socket_connect_timeout=2, retry=once
             )
         except (ValueError, TypeError) as error:
             raise SourceError(f"{self} is no address: {scrub(str(error), url)}.") from None
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
         self._position = "0-0"
         self._replay_to: str | None = None
         self._alone = True
         self._own_first = False
 
-    @property
-    def rows(self) -> int:
-        """Records of a batch."""
-        return self.pace.rows
-
     def __repr__(self) -> str:
-        return f"RedisStream({hide(self.url)}, {self.stream}, {self.group})"
-
-    def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield entries after an id, for ever."""
-        return read_messages(self, offset, self.pace, self._stopped)
+        return f"RedisStream({redact(self.url)}, {self.stream}, {self.group})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge all entries up to an id; where Redis is away, the next time will do."""
+        """Acknowledge all entries up to an id; during an outage, the next call covers them."""
         consumer = None if self._alone else self.consumer
         try:
             while True:
@@ -103,7 +96,7 @@ class RedisStream:
             LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
 
     def behind(self) -> int | None:
-        """Count the entries that no consumer of the group was sent."""
+        """Return how many entries no consumer of the group was sent."""
         try:
             return self._group().get("lag")
         except (self._errors.RedisError, SourceError):
@@ -116,14 +109,14 @@ class RedisStream:
             self._client.close()
 
     def join(self, offset: Any) -> str:
-        """Be a consumer of the group that goes on after an id."""
+        """Join the group as a consumer that reads on after an id."""
         with self._lock:
             try:
                 return self._join(offset)
             except self._errors.AuthenticationError as error:
                 raise self._failed(error) from None
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
-                raise BrokerAwayError(scrub(str(error), self.url)) from None
+                raise BrokerUnavailableError(scrub(str(error), self.url)) from None
             except self._errors.RedisError as error:
                 raise self._failed(error) from None
 
@@ -135,10 +128,10 @@ class RedisStream:
             try:
                 entries = self._entries(count, seconds)
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
-                raise BrokerAwayError(scrub(str(error), self.url)) from None
+                raise BrokerUnavailableError(scrub(str(error), self.url)) from None
             except self._errors.ResponseError as error:
                 if str(error).startswith("NOGROUP"):
-                    raise BrokerAwayError("the group is gone") from None
+                    raise BrokerUnavailableError("the group is gone") from None
                 raise self._failed(error) from None
         fetched = []
         for raw_id, fields in entries:
@@ -167,7 +160,7 @@ class RedisStream:
             one["name"].decode()
             for one in self._client.xinfo_consumers(self.stream, self.group)
             if one["name"].decode() != self.consumer
-        ]  # after asking what was delivered: whoever joins now gets later entries
+        ]  # after reading what was delivered: whoever joins now gets later entries
         self._alone = not others
         self._position = offset or ("0-0" if self.start == "first" else last)
         if number(self._position) > number(last):
@@ -187,9 +180,9 @@ class RedisStream:
         sent = self._group().get("entries-read")
         trimmed = about.get("entries-added", 0) - about["length"] - (sent or 0)
         if number(deleted) > number(offset):
-            warn_of_missed(self, f"entries between {offset} and {deleted}")
+            warn_of_lost(self, f"entries between {offset} and {deleted}")
         elif sent is not None and trimmed > 0:
-            warn_of_missed(self, f"{trimmed} entries after {offset}")
+            warn_of_lost(self, f"{trimmed} entries after {offset}")
 
     def _entries(self, count: int, seconds: float) -> list[tuple[bytes, dict[bytes, bytes] | None]]:
         """Read what the group was sent before, then what is new."""
@@ -227,7 +220,7 @@ class RedisStream:
 
 
 def number(entry: str) -> tuple[int, int]:
-    """Make an id comparable.
+    """Return an id as numbers that can be compared.
 
     >>> number("9-1") < number("10-0")
     True
@@ -237,7 +230,7 @@ def number(entry: str) -> tuple[int, int]:
 
 
 def as_text(value: bytes) -> Any:
-    """Read bytes as text where they are text."""
+    """Return bytes as text where they are text."""
     try:
         return value.decode()
     except UnicodeDecodeError:

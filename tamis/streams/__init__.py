@@ -10,7 +10,7 @@ from tamis.streams.datasets import (
     mnist,
 )
 from tamis.streams.download import MissingDataError
-from tamis.streams.ledger import Ledger
+from tamis.streams.ground_truth import GroundTruth
 from tamis.streams.noise import (
     NOISES,
     Confusion,
@@ -32,8 +32,8 @@ __all__ = [
     "Confusion",
     "Constant",
     "DataSet",
+    "GroundTruth",
     "InstanceDependent",
-    "Ledger",
     "MissingDataError",
     "Noise",
     "OpenSet",

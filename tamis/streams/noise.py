@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 
-class Spoiled(NamedTuple):
+class Corrupted(NamedTuple):
     """Rows as they arrive, and which of their labels are right."""
 
     inputs: Tensor
@@ -25,9 +25,9 @@ class Spoiled(NamedTuple):
 class Noise(Protocol):
     """A way for labels to go wrong."""
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Make a share of the labels wrong."""
         ...
 
@@ -38,9 +38,9 @@ class Symmetric:
 
     classes: int
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Move a share of the labels to a random other class."""
         wrong = chance(labels, generator) < noise_rate
         shift = torch.randint(1, max(2, self.classes), labels.shape, generator=generator)
@@ -56,9 +56,9 @@ class Redrawn:
 
     classes: int
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Redraw as many labels as it takes to make the share wrong."""
         redrawn_rate = noise_rate * self.classes / max(1, self.classes - 1)
         if redrawn_rate > 1 + 1e-9:
@@ -77,9 +77,9 @@ class PairFlip:
 
     classes: int
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Move a share of the labels on by one class."""
         wrong = chance(labels, generator) < noise_rate
         return relabel(inputs, labels, torch.where(wrong, (labels + 1) % self.classes, labels))
@@ -95,7 +95,7 @@ class Confusion:
 
     >>> noise = Confusion(torch.tensor([[0.8, 0.2], [0.0, 1.0]]))
     >>> generator = torch.Generator().manual_seed(0)
-    >>> noise.spoil(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]), 0.5, generator).labels.tolist()
+    >>> noise.corrupt(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]), 0.5, generator).labels.tolist()
     [1, 1, 1, 1]
     """
 
@@ -109,9 +109,9 @@ class Confusion:
         if not torch.allclose(rows, torch.ones_like(rows), atol=1e-4):
             raise ValueError(f"Each row of a confusion matrix sums to 1, got {rows.tolist()}.")
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Make labels wrong as often as their class is, and as the matrix says."""
         wrong_rate = 1 - self.matrix.diagonal()
         shares = torch.ones_like(wrong_rate) if self.shares is None else self.shares
@@ -150,9 +150,9 @@ class InstanceDependent:
         self._scale = scores.std(dim=0).clamp_min(1e-6)
         self._hardness = (scores / self._scale)[:, -1].sort().values
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Make labels wrong at a rate and in a way that depend on the input."""
         scores = (inputs.flatten(1).float() - self._centre) @ self._projection / self._scale
         below = torch.searchsorted(self._hardness, scores[:, -1].contiguous())
@@ -173,9 +173,9 @@ class OpenSet:
 
     strangers: Tensor
 
-    def spoil(
+    def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
-    ) -> Spoiled:
+    ) -> Corrupted:
         """Put strangers in the place of a share of the inputs."""
         if self.strangers.shape[1:] != inputs.shape[1:]:
             raise ValueError(
@@ -185,7 +185,7 @@ class OpenSet:
         wrong = chance(labels, generator) < noise_rate
         drawn = torch.randint(len(self.strangers), labels.shape, generator=generator)
         where = wrong.reshape(-1, *[1] * (inputs.dim() - 1))
-        return Spoiled(torch.where(where, self.strangers[drawn], inputs), labels, ~wrong)
+        return Corrupted(torch.where(where, self.strangers[drawn], inputs), labels, ~wrong)
 
 
 NOISES = (Symmetric, Redrawn, PairFlip, Confusion, InstanceDependent, OpenSet)
@@ -196,6 +196,6 @@ def chance(labels: Tensor, generator: Generator) -> Tensor:
     return torch.rand(labels.shape, generator=generator)
 
 
-def relabel(inputs: Tensor, truth: Tensor, labels: Tensor) -> Spoiled:
+def relabel(inputs: Tensor, truth: Tensor, labels: Tensor) -> Corrupted:
     """Keep the inputs; a label is clean where it equals the truth."""
-    return Spoiled(inputs, labels, labels == truth)
+    return Corrupted(inputs, labels, labels == truth)

@@ -52,7 +52,7 @@ class Replay:
             while len(order) < self.rows_per_slot and (self.slots or not arrived + len(order)):
                 order = torch.cat([order, torch.randperm(len(self.labels), generator=generator)])
             rows, order = order[: self.rows_per_slot], order[self.rows_per_slot :]
-            inputs, labels, clean = self.noise.spoil(
+            inputs, labels, clean = self.noise.corrupt(
                 self.inputs[rows],
                 self.labels[rows],
                 1 - self.clean_ratio(self.time(slot)),

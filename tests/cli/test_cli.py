@@ -22,7 +22,7 @@ from tamis.cli.listing import parts
 from tamis.cli.main import main
 from tamis.models import Scale, mlp
 from tamis.selectors import SELECTORS, Oracle
-from tamis.streams import Constant, Ledger, Replay, Symmetric, digits
+from tamis.streams import Constant, GroundTruth, Replay, Symmetric, digits
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     assert len((out / "log.jsonl").read_text().splitlines()) == 600
 
     data = digits()
-    ledger = Ledger.of(
+    ground_truth = GroundTruth.of(
         Replay(data.inputs, data.labels, Symmetric(10), Constant(0.7), rows_per_slot=1347)
     )
-    wrong = {f"scan-{number}" for number in ledger.wrong_ids}
+    wrong = {f"scan-{number}" for number in ground_truth.wrong_ids}
     suspects = read_csv(out / "suspects.csv")
     found = [row["id"] in wrong for row in suspects]
     assert np.mean(found[:100]) > 0.97

@@ -129,9 +129,10 @@ def test_resumed_equals_unbroken(
     unbroken, resumed = module(net()), module(net())
     whole = recording(unbroken, fresh())
     trainer(whole).fit(unbroken, pools)
-    first, second = recording(resumed, fresh()), recording(resumed, fresh())
+    started = module(net())
+    first, second = recording(started, fresh()), recording(resumed, fresh())
     begun = trainer(first, epochs=1)
-    begun.fit(module(net()), pools)
+    begun.fit(started, pools)
     begun.save_checkpoint(tmp_path / "half.ckpt")
     trainer(second).fit(resumed, pools, ckpt_path=tmp_path / "half.ckpt")
     assert first.log + second.log == whole.log
@@ -156,3 +157,8 @@ def test_a_data_module(
     factor = 2 if own_hook else 1
     shown = [(factor * inputs, labels, ids) for inputs, labels, ids in rows.pools()]
     assert sieve.log == train_plainly(Plausible(), net(), shown)
+
+
+def test_a_sieve_of_another_module_is_refused(net, pools, recording, module, trainer) -> None:
+    with pytest.raises(ValueError, match="sieve was built for another model"):
+        trainer(recording(module(net()), Plausible())).fit(module(net()), pools)

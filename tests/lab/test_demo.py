@@ -31,7 +31,7 @@ def read_log(path: Path) -> list[dict]:
 def test_everything_is_there(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"index.html", "accuracy.png", "purity.png", "coverage.png", "clean_ratio.png"} <= names
-    assert {"suspects.csv", "ledger.csv", "log-plausible.jsonl", "log-ogrs.jsonl"} <= names
+    assert {"suspects.csv", "ground_truth.csv", "log-plausible.jsonl", "log-ogrs.jsonl"} <= names
     for log in folder.glob("log-*.jsonl"):
         lines = read_log(log)
         assert [line["slot"] for line in lines] == list(range(1347))

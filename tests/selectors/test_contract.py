@@ -23,7 +23,7 @@ from tamis.monitoring.monitor import purity_of
 from tamis.selectors import SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import Remembers, preferred_warm_up, preferred_window, seeks_clean
 
-MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ledger.py"}
+MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ground_truth.py"}
 MAY_SHOW_CLEAN = (
     "lab/", "web/", "runs/estimates.py",  # they show how simulations went
     "review/corrections.py",  # a label that a person gave counts as right

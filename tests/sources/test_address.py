@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tamis.sources import Files, KafkaTopic, NatsStream, RedisStream, SourceError, open_source
-from tamis.sources.hidden import hide, scrub
+from tamis.sources.redaction import redact, scrub
 
 SECRET = "p@ss/w?rd&x"  # noqa: S105
 ESCAPED = "p%40ss%2Fw%3Frd%26x"
@@ -146,7 +146,7 @@ def test_no_secret_of_kafka_is_shown_or_logged(
     ],
 )
 def test_hiding(address: str, shown: str) -> None:
-    assert hide(address) == shown
+    assert redact(address) == shown
     told = scrub(f"{address} failed, w0rd is wrong", address)
     assert told.startswith(f"{shown} failed")
     assert ("w0rd" in told) is ("w0rd" not in address)

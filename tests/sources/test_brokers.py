@@ -15,7 +15,7 @@ import pytest
 from tamis.sources import (
     Batch,
     KafkaTopic,
-    MissedWarning,
+    LostMessagesWarning,
     NatsStream,
     Pace,
     ReadAhead,
@@ -87,7 +87,7 @@ def test_every_message_comes_once(begin: Begin, kind: type) -> None:
     batches = read(source)
     assert sorted(numbers(batches)) == list(range(ROWS))
     assert {len(batch) for batch in batches} == {20}
-    places = [json.dumps(place) for batch in batches for place in batch.places]
+    places = [json.dumps(place) for batch in batches for place in batch.positions]
     assert len(set(places)) == ROWS
     if kind is not KafkaMock:  # which has partitions
         assert numbers(batches) == list(range(ROWS))
@@ -387,7 +387,7 @@ def test_redis_says_what_was_trimmed_unread(begin: Begin) -> None:
     with redis_client(server) as client:
         client.xtrim(TOPIC, maxlen=50, approximate=False)
     with pytest.warns(
-        MissedWarning, match="has removed messages before they were read: 110 entries after"
+        LostMessagesWarning, match="has removed messages before they were read: 110 entries after"
     ):
         rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 50)
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
@@ -398,7 +398,7 @@ def test_redis_says_what_was_deleted_unread(begin: Begin) -> None:
     whole = read(server.source(pace()), count=40)
     with redis_client(server) as client:
         client.xdel(TOPIC, "50-0", "60-0")
-    with pytest.warns(MissedWarning, match="entries between 40-0 and 60-0"):
+    with pytest.warns(LostMessagesWarning, match="entries between 40-0 and 60-0"):
         rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 158)
     assert len(numbers(rest)) == 158
 
@@ -523,7 +523,7 @@ def test_nats_says_what_was_removed_unread(begin: Begin) -> None:
     server = begin(Nats)
     whole = read(server.source(pace()), count=40)
     ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
-    with pytest.warns(MissedWarning, match="numbers 41 to 100"):
+    with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
         rest = read(server.source(pace()), whole[-1].offset, 100)
     assert numbers(rest) == list(range(100, ROWS))
 

@@ -59,8 +59,8 @@ def test_rows_come_as_written(tmp_path: Path, ending: str) -> None:
     assert [len(batch) for batch in batches] == [10, 10, 10, 10, 10, 3]
     found = [dict(record) for batch in batches for record in batch.records]
     assert [{**row, "n": int(row["n"])} for row in found] == rows
-    assert all(len(batch.places) == len(batch) for batch in batches)
-    assert batches[1].places[0]["file"] == f"rows{ending}"
+    assert all(len(batch.positions) == len(batch) for batch in batches)
+    assert batches[1].positions[0]["file"] == f"rows{ending}"
 
 
 @every_ending
@@ -73,8 +73,8 @@ def test_reading_on_from_any_offset_is_as_if_never_stopped(tmp_path: Path, endin
     for stop, batch in enumerate(unbroken):
         rest = list(source.read(saved(batch.offset)))
         assert rest == unbroken[stop + 1 :] or [
-            (again.records, again.places, again.offset) for again in rest
-        ] == [(after.records, after.places, after.offset) for after in unbroken[stop + 1 :]]
+            (again.records, again.positions, again.offset) for again in rest
+        ] == [(after.records, after.positions, after.offset) for after in unbroken[stop + 1 :]]
 
 
 def test_kinds_may_be_mixed_and_notes_are_left_alone(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_lines_that_are_no_json_stand_in_their_places(tmp_path: Path) -> None:
     assert [isinstance(record, Unreadable) for record in batch.records] == [
         False, True, True, True, False,
     ]  # fmt: skip
-    assert batch.places[1] == {"file": "rows.jsonl", "byte": 10}
+    assert batch.positions[1] == {"file": "rows.jsonl", "byte": 10}
 
 
 def test_rows_that_do_not_fit_stand_in_their_places(tmp_path: Path) -> None:

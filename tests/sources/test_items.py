@@ -81,7 +81,9 @@ def test_reading_on_from_any_offset(make: Any) -> None:
     for stop, batch in enumerate(whole):
         rest = list(Items(make(), rows=16).read(saved(batch.offset)))
         assert numbers(rest) == numbers(whole[stop + 1 :])
-        assert [batch.places for batch in rest] == [batch.places for batch in whole[stop + 1 :]]
+        assert [batch.positions for batch in rest] == [
+            batch.positions for batch in whole[stop + 1 :]
+        ]
 
 
 def test_a_state_is_used_where_there_is_one() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tamis.sources import Batch, Pace, SourceError
 from tamis.sources import messages as module
-from tamis.sources.messages import BrokerAwayError, Message, read_messages
+from tamis.sources.messages import BrokerUnavailableError, Message, read_messages
 
 Read = Callable[..., Iterator[Batch]]
 
@@ -48,7 +48,7 @@ class Scripted:
     def fetch(self, count: int, seconds: float) -> list[Message]:
         answer = self.answers.pop(0) if self.answers else []
         if answer is None:
-            raise BrokerAwayError("gone")
+            raise BrokerUnavailableError("gone")
         if not answer:
             self.clock.wait(seconds)
         return [Message(number, number, number, None) for number in answer]

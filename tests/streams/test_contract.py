@@ -23,7 +23,7 @@ def public_classes(module: ModuleType, method: str) -> set[type]:
 
 
 def test_every_noise_is_listed() -> None:
-    assert public_classes(noise, "spoil") - {Noise} == set(NOISES)
+    assert public_classes(noise, "corrupt") - {Noise} == set(NOISES)
     assert len(set(NOISES)) == len(NOISES)
 
 

@@ -53,8 +53,8 @@ def rows() -> tuple[Tensor, Tensor]:
 def test_realised_rate_is_the_one_asked_for(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
-    spoiled = build_noise(kind, rows[0]).spoil(*rows, rate, seeded())
-    assert close(share(~spoiled.clean), rate, ROWS)
+    corrupted = build_noise(kind, rows[0]).corrupt(*rows, rate, seeded())
+    assert close(share(~corrupted.clean), rate, ROWS)
 
 
 @every_label_kind
@@ -63,25 +63,25 @@ def test_label_kinds_say_which_labels_are_wrong(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
     inputs, truth = rows
-    spoiled = build_noise(kind, inputs).spoil(inputs, truth, rate, seeded())
-    assert torch.equal(spoiled.clean, spoiled.labels == truth)
-    assert torch.equal(spoiled.inputs, inputs)
+    corrupted = build_noise(kind, inputs).corrupt(inputs, truth, rate, seeded())
+    assert torch.equal(corrupted.clean, corrupted.labels == truth)
+    assert torch.equal(corrupted.inputs, inputs)
 
 
 @every_rate
 def test_open_set_says_which_inputs_were_replaced(rows: Any, rate: float) -> None:
     inputs, truth = rows
     strangers = inputs[:100] + 1000
-    spoiled = OpenSet(strangers).spoil(inputs, truth, rate, seeded())
-    assert torch.equal(spoiled.clean, (spoiled.inputs == inputs).all(dim=1))
-    assert torch.equal(spoiled.labels, truth)
+    corrupted = OpenSet(strangers).corrupt(inputs, truth, rate, seeded())
+    assert torch.equal(corrupted.clean, (corrupted.inputs == inputs).all(dim=1))
+    assert torch.equal(corrupted.labels, truth)
     known = {tuple(stranger) for stranger in strangers.tolist()}
-    assert {tuple(row) for row in spoiled.inputs[~spoiled.clean].tolist()} <= known
+    assert {tuple(row) for row in corrupted.inputs[~corrupted.clean].tolist()} <= known
 
 
 @every_kind
 def test_labels_stay_in_range_and_keep_their_type(rows: Any, build_noise: Any, kind: type) -> None:
-    labels = build_noise(kind, rows[0]).spoil(*rows, 0.8, seeded()).labels
+    labels = build_noise(kind, rows[0]).corrupt(*rows, 0.8, seeded()).labels
     assert labels.dtype == torch.int64
     assert 0 <= labels.min() <= labels.max() < CLASSES
 
@@ -89,7 +89,7 @@ def test_labels_stay_in_range_and_keep_their_type(rows: Any, build_noise: Any, k
 @every_kind
 def test_originals_are_not_touched(rows: Any, build_noise: Any, kind: type) -> None:
     inputs, truth = (column.clone() for column in rows)
-    build_noise(kind, inputs).spoil(inputs, truth, 0.8, seeded())
+    build_noise(kind, inputs).corrupt(inputs, truth, 0.8, seeded())
     assert torch.equal(inputs, rows[0])
     assert torch.equal(truth, rows[1])
 
@@ -99,7 +99,7 @@ def test_same_seed_same_noise_and_another_seed_another(
     rows: Any, build_noise: Any, kind: type
 ) -> None:
     noise = build_noise(kind, rows[0])
-    first, again, other = (noise.spoil(*rows, 0.5, seeded(seed)) for seed in (3, 3, 4))
+    first, again, other = (noise.corrupt(*rows, 0.5, seeded(seed)) for seed in (3, 3, 4))
     assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
     assert not torch.equal(first.clean, other.clean)
 
@@ -107,9 +107,9 @@ def test_same_seed_same_noise_and_another_seed_another(
 @pytest.mark.parametrize("kind", [Symmetric, Redrawn])
 def test_wrong_labels_are_even_over_the_other_classes(rows: Any, kind: type) -> None:
     truth = rows[1]
-    spoiled = kind(CLASSES).spoil(*rows, 0.5, seeded())
-    wrong = ~spoiled.clean
-    moved = (spoiled.labels - truth)[wrong] % CLASSES
+    corrupted = kind(CLASSES).corrupt(*rows, 0.5, seeded())
+    wrong = ~corrupted.clean
+    moved = (corrupted.labels - truth)[wrong] % CLASSES
     counts = torch.bincount(moved, minlength=CLASSES)[1:].double()
     even = counts.sum() / (CLASSES - 1)
     chi_square = ((counts - even) ** 2 / even).sum()
@@ -118,17 +118,17 @@ def test_wrong_labels_are_even_over_the_other_classes(rows: Any, kind: type) -> 
 
 def test_redrawn_reaches_its_highest_rate_and_refuses_a_higher_one(rows: Any) -> None:
     highest = 1 - 1 / CLASSES
-    wrong = ~Redrawn(CLASSES).spoil(*rows, highest, seeded()).clean
+    wrong = ~Redrawn(CLASSES).corrupt(*rows, highest, seeded()).clean
     assert close(share(wrong), highest, ROWS)
     with pytest.raises(ValueError, match=r"10 classes .* 0\.900, got a noise rate of 0\.910"):
-        Redrawn(CLASSES).spoil(*rows, 0.91, seeded())
+        Redrawn(CLASSES).corrupt(*rows, 0.91, seeded())
 
 
 def test_pair_flip_goes_to_the_next_class(rows: Any) -> None:
     truth = rows[1]
-    spoiled = PairFlip(CLASSES).spoil(*rows, 0.5, seeded())
-    wrong = ~spoiled.clean
-    assert torch.equal(spoiled.labels[wrong], (truth[wrong] + 1) % CLASSES)
+    corrupted = PairFlip(CLASSES).corrupt(*rows, 0.5, seeded())
+    wrong = ~corrupted.clean
+    assert torch.equal(corrupted.labels[wrong], (truth[wrong] + 1) % CLASSES)
 
 
 MATRIX = torch.tensor([[0.9, 0.1, 0.0], [0.15, 0.7, 0.15], [0.2, 0.0, 0.8]])
@@ -137,7 +137,7 @@ MATRIX = torch.tensor([[0.9, 0.1, 0.0], [0.15, 0.7, 0.15], [0.2, 0.0, 0.8]])
 def confused(shares: Tensor, rate: float, told: bool) -> tuple[Tensor, Tensor]:
     truth = torch.multinomial(shares, ROWS, replacement=True, generator=seeded(2))
     noise = Confusion(MATRIX, shares if told else None)
-    return truth, noise.spoil(torch.zeros(ROWS, 1), truth, rate, seeded()).labels
+    return truth, noise.corrupt(torch.zeros(ROWS, 1), truth, rate, seeded()).labels
 
 
 def test_confusion_rates_are_in_proportion_to_the_matrix() -> None:
@@ -163,9 +163,9 @@ def test_confusion_refuses_a_rate_out_of_reach() -> None:
 
 def test_confusion_that_confuses_nothing_refuses_every_rate_but_0(rows: Any) -> None:
     noise = Confusion(torch.eye(CLASSES))
-    assert noise.spoil(*rows, 0.0, seeded()).clean.all()
+    assert noise.corrupt(*rows, 0.0, seeded()).clean.all()
     with pytest.raises(ValueError, match="at most 0"):
-        noise.spoil(*rows, 0.5, seeded())
+        noise.corrupt(*rows, 0.5, seeded())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_instance_dependent_noise_is_worse_on_hard_inputs(rows: Any) -> None:
     noise = InstanceDependent(CLASSES, inputs, spread=0.3)
     # Over many draws, an input's share of wrong labels shows its own rate.
     wrong = torch.stack(
-        [~noise.spoil(inputs[:500], truth[:500], 0.4, seeded(seed)).clean for seed in range(200)]
+        [~noise.corrupt(inputs[:500], truth[:500], 0.4, seeded(seed)).clean for seed in range(200)]
     )
     rates = wrong.double().mean(dim=0).sort().values
     # Rates run evenly from 0.1 to 0.7, so the means of the outer fifths are 0.16 and 0.64.
@@ -199,7 +199,7 @@ def test_instance_dependent_wrong_class_depends_on_the_input() -> None:
     inputs = torch.randn(2, 3, generator=seeded(5)).repeat_interleave(5_000, dim=0)
     truth = torch.zeros(10_000, dtype=torch.long)
     reference = torch.randn(1_000, 3, generator=seeded(6))
-    labels = InstanceDependent(CLASSES, reference).spoil(inputs, truth, 0.5, seeded()).labels
+    labels = InstanceDependent(CLASSES, reference).corrupt(inputs, truth, 0.5, seeded()).labels
     ones, others = (
         torch.bincount(part[part > 0], minlength=CLASSES).double() for part in labels.split(5_000)
     )
@@ -208,10 +208,10 @@ def test_instance_dependent_wrong_class_depends_on_the_input() -> None:
 
 def test_open_set_refuses_strangers_of_another_shape(rows: Any) -> None:
     with pytest.raises(ValueError, match=r"shape \(4,\) do not fit a stream of shape \(3,\)"):
-        OpenSet(torch.zeros(5, 4)).spoil(*rows, 0.5, seeded())
+        OpenSet(torch.zeros(5, 4)).corrupt(*rows, 0.5, seeded())
 
 
 def test_open_set_replaces_whole_images() -> None:
     images, labels = torch.zeros(100, 2, 4, 4), torch.zeros(100, dtype=torch.long)
-    spoiled = OpenSet(torch.ones(1, 2, 4, 4)).spoil(images, labels, 0.5, seeded())
-    assert torch.equal(spoiled.inputs.flatten(1).mean(dim=1), (~spoiled.clean).float())
+    corrupted = OpenSet(torch.ones(1, 2, 4, 4)).corrupt(images, labels, 0.5, seeded())
+    assert torch.equal(corrupted.inputs.flatten(1).mean(dim=1), (~corrupted.clean).float())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.data import Samples
-from tamis.streams import Constant, Ledger, Replay, Steps, Symmetric
+from tamis.streams import Constant, GroundTruth, Replay, Steps, Symmetric
 
 CLASSES = 5
 
@@ -105,18 +105,18 @@ def test_clean_share_of_each_quarter_follows_the_steps() -> None:
         assert quarter.double().mean().item() == pytest.approx(ratio, abs=4 * error)
 
 
-def test_ledger_is_what_passed_by() -> None:
+def test_ground_truth_is_what_passed_by() -> None:
     stream = replay(50, rows_per_slot=7)
-    ledger, samples = Ledger.of(stream), together(stream)
+    ground_truth, samples = GroundTruth.of(stream), together(stream)
     assert samples.clean is not None
-    assert torch.equal(ledger.ids, samples.ids)
-    assert torch.equal(ledger.labels, samples.labels)
-    assert torch.equal(ledger.clean, samples.clean)
+    assert torch.equal(ground_truth.ids, samples.ids)
+    assert torch.equal(ground_truth.labels, samples.labels)
+    assert torch.equal(ground_truth.clean, samples.clean)
     truth = samples.inputs[:, 0].long() % CLASSES
-    assert ledger.wrong_ids == set(samples.ids[samples.labels != truth].tolist())
-    assert ledger.clean_ratio == pytest.approx(1 - len(ledger.wrong_ids) / 50)
+    assert ground_truth.wrong_ids == set(samples.ids[samples.labels != truth].tolist())
+    assert ground_truth.clean_ratio == pytest.approx(1 - len(ground_truth.wrong_ids) / 50)
 
 
-def test_ledger_needs_to_know_which_labels_are_clean() -> None:
+def test_ground_truth_needs_to_know_which_labels_are_clean() -> None:
     with pytest.raises(ValueError, match="lack `clean`"):
-        Ledger.of([Samples.of(torch.zeros(2, 1), torch.zeros(2, dtype=torch.long))])
+        GroundTruth.of([Samples.of(torch.zeros(2, 1), torch.zeros(2, dtype=torch.long))])

@@ -1,4 +1,4 @@
-"""The demo's folder: log, plots, ledger, suspects, and one page that needs no network."""
+"""The demo's folder: log, plots, ground truth, suspects, and one page that needs no network."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
     for name, figure in figures.items():
         save_png(figure, folder / f"{name}.png")
     write_suspects(finder.suspects, demo.data.classes, folder / "suspects.csv")
-    write_ledger(demo, folder / "ledger.csv")
+    write_ground_truth(demo, folder / "ground_truth.csv")
     page = folder / "index.html"
     template = Environment(
         loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True
@@ -113,7 +113,7 @@ def follows(demo: Demo, result: Result) -> str:
 
 def hits(demo: Demo, result: Result) -> tuple[int, int, int]:
     """Count suspects, suspects whose label is wrong, and wrong labels in all."""
-    wrong = demo.ledger.wrong_ids
+    wrong = demo.ground_truth.wrong_ids
     return len(result.suspects), sum(int(s.id) in wrong for s in result.suspects), len(wrong)
 
 
@@ -127,7 +127,7 @@ def cards(demo: Demo, result: Result) -> list[Card]:
         for row, inputs in zip(samples.ids, samples.inputs, strict=True)
         if int(row) in wanted
     }
-    wrong = demo.ledger.wrong_ids
+    wrong = demo.ground_truth.wrong_ids
     return [Card(to_png(images[int(s.id)]), s, int(s.id) in wrong) for s in shown]
 
 
@@ -140,13 +140,18 @@ def to_png(image: Tensor) -> str:
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def write_ledger(demo: Demo, path: Path) -> None:
+def write_ground_truth(demo: Demo, path: Path) -> None:
     """Write which labels the simulation made wrong, so that anyone can check the suspects."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(["id", "given", "clean"])
-    ledger = demo.ledger
+    ground_truth = demo.ground_truth
     writer.writerows(
-        zip(ledger.ids.tolist(), ledger.labels.tolist(), ledger.clean.int().tolist(), strict=True)
+        zip(
+            ground_truth.ids.tolist(),
+            ground_truth.labels.tolist(),
+            ground_truth.clean.int().tolist(),
+            strict=True,
+        )
     )
     write_atomically(path, out.getvalue().encode())

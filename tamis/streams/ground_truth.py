@@ -1,4 +1,4 @@
-"""The ledger of a simulated stream: exactly which labels are wrong."""
+"""The ground truth of a simulated stream: exactly which labels are wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tamis.data import Samples
 
 
 @dataclass(frozen=True)
-class Ledger:
+class GroundTruth:
     """Ids, labels as given, and whether each is right."""
 
     ids: Tensor
@@ -20,11 +20,11 @@ class Ledger:
     clean: Tensor
 
     @classmethod
-    def of(cls, stream: Iterable[Samples]) -> Ledger:
-        """Read a simulated stream through, and keep no inputs."""
+    def of(cls, stream: Iterable[Samples]) -> GroundTruth:
+        """Return the ground truth of a simulated stream, read to its end."""
         rows = [(samples.ids, samples.labels, samples.clean) for samples in stream]
         if any(clean is None for _, _, clean in rows):
-            raise ValueError("Only a simulated stream has a ledger: these samples lack `clean`.")
+            raise ValueError("Only a simulated stream has ground truth: these lack `clean`.")
         ids, labels, clean = zip(*rows, strict=True)
         return cls(torch.cat(ids), torch.cat(labels), torch.cat(clean))
 

@@ -15,10 +15,10 @@ SETTING = re.compile(
 )
 
 
-def hide(url: str) -> str:
+def redact(url: str) -> str:
     """Write an address with stars for whatever may be a secret.
 
-    >>> hide("redis://ann:w0rd@localhost:6379/0?stream=rows&token=x")
+    >>> redact("redis://ann:w0rd@localhost:6379/0?stream=rows&token=x")
     'redis://ann:***@localhost:6379/0?stream=rows&token=***'
     """
     url = SETTING.sub(lambda found: f"{found['name']}={STARS}", url)
@@ -27,7 +27,7 @@ def hide(url: str) -> str:
 
 def scrub(text: str, url: str) -> str:
     """Take the address and its secrets out of a message that somebody else wrote."""
-    text = text.replace(url, hide(url))
+    text = text.replace(url, redact(url))
     secrets = [found["secret"] for form in (WHO, SETTING) for found in form.finditer(url)]
     for secret in secrets:
         for form in {secret, unquote(secret), unquote_plus(secret)} - {""}:
