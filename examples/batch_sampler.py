@@ -18,7 +18,7 @@ rows = TensorDataset(inputs, labels)
 model = start(mlp, data.input_shape, classes=10, seed=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 
-sieve = Sieve(model, k=64, selector=Plausible(mend=False))  # indices carry no targets
+sieve = Sieve(model, k=64, selector=Plausible(pseudo_labels=False))  # indices carry no targets
 pools = BatchSampler(SequentialSampler(rows), batch_size=256, drop_last=False)
 loader = DataLoader(rows, batch_sampler=SieveSampler(pools, rows, sieve))
 

@@ -11,7 +11,9 @@ from torch.utils.data import Dataset, Sampler, default_collate
 from tamis.integrations.columns import Columns, device_of, to_device
 from tamis.integrations.sieve import POSITIONS, Sieve
 
-NO_PLACE = "Indices carry no targets or weights: use Plausible(mend=False), or a SieveLoader."
+NO_PLACE = (
+    "Indices carry no targets or weights: use Plausible(pseudo_labels=False), or a SieveLoader."
+)
 
 
 class SieveLoader:
@@ -44,7 +46,7 @@ class SieveSampler(Sampler[list[int]]):
     are made when the loader requests indices: with `num_workers=0` that is when a batch is
     requested, and picks are exact; with workers it is `num_workers * prefetch_factor` batches
     ahead, by a model that is that many steps old. Indices carry no targets: use
-    `Plausible(mend=False)`. The ids of rows are their indices.
+    `Plausible(pseudo_labels=False)`. The ids of rows are their indices.
     """
 
     def __init__(

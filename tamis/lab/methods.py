@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from tamis.lab.ablation import ABLATIONS
 from tamis.lab.builders import (
     Estimating,
     Runner,
@@ -53,7 +53,6 @@ from tamis.selectors import (
     Plausible,
     TopoFilter,
 )
-from tamis.selectors.plausible.rule import Parts
 from tamis.training.augment import Mixup
 from tamis.training.pairs import CoTeaching, Decoupling, JoCoR
 
@@ -76,24 +75,13 @@ class Method:
     chunks: int = 1
 
 
-def without(name: str, **settings: Any) -> Method:
-    """Return Plausible with one part switched off."""
-    build = selecting(lambda _: Plausible(**settings), warm_up=0)
-    return Method(f"Plausible without {name}", build, "plausible")
+def without(part: str, make: Callable[[], Plausible]) -> Method:
+    """Return the method that is Plausible without a part."""
+    build = selecting(lambda _: make(), warm_up=0)
+    return Method(f"Plausible without {part}", build, "plausible")
 
 
-VARIANTS = (
-    without("neighbours", parts=Parts(votes=0)),
-    without("beliefs", parts=Parts(beliefs=0)),
-    without("alignment", parts=Parts(aligned=False)),
-    without("earned trust", parts=Parts(earned=False)),
-    without("confusion", parts=Parts(confusion=False)),
-    without("reuse", parts=Parts(reuse=False)),
-    without("first looks", parts=Parts(first_looks=False)),
-    without("mending", mend=False),
-    without("caution", caution=0),
-    without("curiosity", curiosity=0),
-)
+VARIANTS = tuple(without(part, make) for part, make in ABLATIONS.items())
 """The board leaves them out; `tamis lab bench --methods` runs them by name."""
 RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (

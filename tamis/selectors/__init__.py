@@ -13,7 +13,7 @@ from tamis.selectors.o2u import O2U
 from tamis.selectors.ogrs import OGRS, PaperOGRS
 from tamis.selectors.open_set import PCLOF
 from tamis.selectors.oracle import Oracle
-from tamis.selectors.plausible.rule import Plausible
+from tamis.selectors.plausible import Plausible
 from tamis.selectors.protocol import Selector
 from tamis.selectors.rho import RHO
 from tamis.selectors.topofilter import TopoFilter

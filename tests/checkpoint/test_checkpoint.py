@@ -48,6 +48,7 @@ from tamis.models.hedge import HedgeLoss, HedgeMLP
 from tamis.optim import ADMM, CAdam
 from tamis.selectors import O2U, SELECTORS
 from tamis.selectors.o2u import cyclical
+from tamis.selectors.plausible import Neighbours
 from tamis.training.augment import Mixup
 from tamis.training.pairs import PAIRS
 from tests.support.identical import comparable, identical
@@ -410,7 +411,10 @@ class TestMismatch:
             ({"seed": 1}, "seed was 0 and is 1"),
             ({"warm_up": 2}, "warm_up was 0 and is 2"),
             ({"selector": Plausible()}, r"selector was 'Naive\(\)' and is 'Plausible"),
-            ({"selector": Plausible(), "from": Plausible(voters=9)}, "voters=9.*voters=2048"),
+            (
+                {"selector": Plausible(), "from": Plausible(neighbours=Neighbours(voters=9))},
+                "voters=9.*voters=2048",
+            ),
             ({"buffer": Sliding(61)}, r"buffer was 'Sliding\(capacity=60\)'"),
             ({"optimizer": lambda w: torch.optim.SGD(w, 0.2, 0.9)}, "optimizer was .*'lr': 0.1"),
             ({"model": nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))}, "Tanh"),

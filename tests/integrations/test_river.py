@@ -11,6 +11,7 @@ from river.drift import ADWIN
 from tamis import ITLM, OGRS, Naive, Plausible, Samples, Sliding, Trainer
 from tamis.integrations.river import RiverClassifier
 from tamis.models import logistic, mlp, start
+from tamis.selectors.plausible import Neighbours
 
 LEFT_OUT = {
     # One slot for many rows is not a slot for each; River leaves its own linear models out, too.
@@ -76,7 +77,7 @@ def noisy(count: int):
 
 
 def test_progressive_validation_in_a_pipeline() -> None:
-    small = RiverClassifier(2, selector=Plausible(voters=256), k=16)
+    small = RiverClassifier(2, selector=Plausible(neighbours=Neighbours(voters=256)), k=16)
     model = preprocessing.StandardScaler() | small
     stream = ((x, given) for x, given, _ in noisy(600))
     score = evaluate.progressive_val_score(stream, model, metrics.Accuracy())
@@ -91,7 +92,7 @@ def test_drift_detectors() -> None:
     """Classes change places half-way: the detector notices, and another model begins anew."""
     rows = list(datasets.Phishing().take(300))
     rows += [(x, not y) for x, y in rows]
-    small = RiverClassifier(2, selector=Plausible(voters=256), k=8, held=200)
+    small = RiverClassifier(2, selector=Plausible(neighbours=Neighbours(voters=256)), k=8, held=200)
     alarms, model = ADWIN(), preprocessing.StandardScaler() | small
     noticed = []
     for number, (x, y) in enumerate(rows):

@@ -99,7 +99,7 @@ def test_a_loader_picks_as_the_plain_loop_does(
     assert same_weights(model, other)
 
 
-@pytest.mark.parametrize("selector", [lambda: Plausible(mend=False), OGRS, RHO])
+@pytest.mark.parametrize("selector", [lambda: Plausible(pseudo_labels=False), OGRS, RHO])
 def test_a_sampler_without_workers_picks_as_the_plain_loop_does(
     selector, rows, net, recording, train_plainly, same_weights
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_sampler_with_workers_picks_by_an_old_model(rows, net, recording, trai
 def test_a_sampler_refuses_what_indices_cannot_carry(rows, net) -> None:
     data = TensorDataset(rows.inputs, rows.labels)
     sampler = SieveSampler([[0, 1, 2]], data, Sieve(net(), 2))
-    with pytest.raises(TypeError, match=r"Plausible\(mend=False\)"):
+    with pytest.raises(TypeError, match=r"Plausible\(pseudo_labels=False\)"):
         next(iter(sampler))
 
 

@@ -215,6 +215,7 @@ def test_list_has_the_side_information_of_each_method(monkeypatch, capsys) -> No
     *lines, data = capsys.readouterr().out.splitlines()[1:]
     assert data == f"data: {', '.join(PLACES)}"
     everything = (*METHODS, *VARIANTS)
-    listed = [(line[:33].strip(), line[33:].strip()) for line in lines]
+    width = max(len(method.name) for method in everything) + 2
+    listed = [(line[:width].strip(), line[width:].strip()) for line in lines]
     assert listed == [(method.name, method.side_information or "nothing") for method in everything]
     assert not Path("runs").exists()

@@ -274,10 +274,11 @@ def test_a_relabelled_row_is_judged_by_its_new_label(kind, blobs, blob_model) ->
     corrected = replace(pool, labels=right, clean=torch.ones_like(wrong))
     if isinstance(selector, Remembers):
         selector.relabel(pool.ids[wrong], right[wrong])
-        if "labels" in state_of(selector):
-            state = state_of(selector)
-            known = state["ids"] >= FAR
-            assert state["labels"][known].equal(right[state["ids"][known] - FAR])
+        state = state_of(selector)
+        for name in (name for name in state if name.endswith("labels")):
+            ids = state[name.removesuffix("labels") + "ids"]
+            known = ids >= FAR
+            assert state[name][known].equal(right[ids[known] - FAR])
     other = kind()
     if hasattr(other, "load_state_dict"):
         other.load_state_dict(state_of(selector))

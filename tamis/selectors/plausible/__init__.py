@@ -1,5 +1,10 @@
-"""Plausible labels first, then what there is most to learn from: the project's own rule."""
+"""Plausible, the project's own rule: likely labels first, then the rows with most left to learn."""
 
-from tamis.selectors.plausible.rule import Parts, Plausible
+from tamis.selectors.plausible.calibration import Calibration
+from tamis.selectors.plausible.class_balance import ClassBalance
+from tamis.selectors.plausible.confusion import Confusion
+from tamis.selectors.plausible.first_looks import FirstLooks
+from tamis.selectors.plausible.neighbours import Neighbours
+from tamis.selectors.plausible.selector import Plausible
 
-__all__ = ["Parts", "Plausible"]
+__all__ = ["Calibration", "ClassBalance", "Confusion", "FirstLooks", "Neighbours", "Plausible"]

@@ -16,6 +16,7 @@ from tamis import Alarm, Execution, Plausible, Samples, Slot, Trainer, Validator
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints
 from tamis.models import start
+from tamis.selectors.plausible import Neighbours
 from tests.support.identical import comparable
 
 SLOTS, SAVE_EVERY, ROWS = 30, 2, 5
@@ -78,7 +79,7 @@ def make_run(seed: int = 0) -> Trainer:
     return Trainer(
         model,
         torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
-        Plausible(voters=64),
+        Plausible(neighbours=Neighbours(voters=64)),
         BalancedReservoir(40),
         8,
         warm_up=2,

@@ -15,12 +15,13 @@ from tamis import ITLM, OGRS, Naive, Plausible, Samples, Sliding, Tracker
 from tamis.distributed import RankCheckpoints, Ranks, RankTrainer
 from tamis.models import start
 from tamis.selectors import Selector
+from tamis.selectors.plausible import Neighbours
 
 SELECTORS: dict[str, Callable[[], Selector]] = {
     "naive": Naive,
     "itlm": ITLM,
     "ogrs": OGRS,
-    "plausible": lambda: Plausible(voters=256),
+    "plausible": lambda: Plausible(neighbours=Neighbours(voters=256)),
 }
 
 

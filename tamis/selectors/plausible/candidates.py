@@ -1,0 +1,55 @@
+"""What the rule sees of the rows that it picks from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tamis.data import Samples
+from tamis.model_view import ModelView
+from tamis.model_view.view import at_least_float
+
+
+class Candidates(NamedTuple):
+    """Rows as the averaged model sees them. An unusable row has zeros for what was not finite."""
+
+    features: Tensor
+    probabilities: Tensor
+    labels: Tensor
+    usable: Tensor
+    uses: Tensor
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.probabilities.shape[1]
+
+    def weights(self) -> Tensor:
+        """Return the weight of each row in means over the slot; they sum to 1."""
+        return (self.usable / self.usable.sum().clamp_min(1)).to(self.probabilities.dtype)
+
+    def one_hot(self) -> Tensor:
+        """Return the given labels as probabilities, (rows, classes)."""
+        return functional.one_hot(self.labels, self.classes).to(self.probabilities.dtype)
+
+
+def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
+    """Return the rows as the view sees them; features that the buffer keeps are not renewed."""
+    if samples.features is None:
+        kept = usable.reshape(-1, *[1] * (samples.inputs.dim() - 1))
+        inputs = torch.where(kept, samples.inputs, torch.zeros_like(samples.inputs))
+        features, probabilities = view.features_and_probabilities(inputs)
+    else:
+        features = at_least_float(samples.features)
+        probabilities = view.probabilities_at(features)
+    usable = usable & features.isfinite().all(dim=1) & probabilities.isfinite().all(dim=1)
+    return Candidates(
+        features.masked_fill(~usable[:, None], 0),
+        probabilities.masked_fill(~usable[:, None], 0),
+        samples.labels.clamp_min(0),
+        usable,
+        samples.uses.to(probabilities.dtype),
+    )

@@ -1,0 +1,52 @@
+"""Class shares that follow those of the given labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
+
+
+@dataclass(kw_only=True)
+class ClassBalance:
+    """Scales votes and predictions so that each class is as frequent as its label is.
+
+    Otherwise a class that drops out of the picks is predicted less and less, and never returns.
+
+    Parameters
+    ----------
+    pace: share of the newest slot in running means.
+    least_share: shares of votes and predictions below it are taken for it; bounds the scale.
+    """
+
+    pace: float = 0.05
+    least_share: float = 1e-3
+
+    def __post_init__(self) -> None:
+        self._given, self._voted, self._predicted = (RunningMean(self.pace) for _ in range(3))
+
+    def update(
+        self, given: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return votes and probabilities, scaled by running shares that count these rows."""
+        shares = self._given.update(weights @ given)
+        predicted = self._predicted.update(weights @ probabilities)
+        voted = self._voted.update(weights @ votes)
+        return self._scale(votes, shares, voted), self._scale(probabilities, shares, predicted)
+
+    def state_dict(self) -> State:
+        """Return the running shares; nothing before the first slot."""
+        return join_states(self._means())
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned."""
+        load_states(self._means(), state)
+
+    def _means(self) -> dict[str, RunningMean]:
+        return {"given": self._given, "voted": self._voted, "predicted": self._predicted}
+
+    def _scale(self, rows: Tensor, wanted: Tensor, running: Tensor) -> Tensor:
+        rows = rows * (wanted / running.clamp_min(self.least_share))
+        return rows / rows.sum(dim=1, keepdim=True).clamp_min(1e-9)

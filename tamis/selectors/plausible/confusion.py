@@ -1,0 +1,67 @@
+"""Which classes get which labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.running import State
+
+
+@dataclass(kw_only=True)
+class Confusion:
+    """Estimates the confusion matrix of the labels, and the posterior of the true class by it.
+
+    The clean ratio is on the diagonal, the same for all classes. Elsewhere are running shares of
+    each label among the rows of a class.
+
+    Parameters
+    ----------
+    pace: share of the newest slot in them; slow, since most pairs of classes are rare.
+    prior_count: rows of each wrong label to begin with, so that none is ruled out.
+    """
+
+    pace: float = 0.01
+    prior_count: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._joint = torch.empty(0, 0)
+
+    def update(self, candidates: Candidates, classes: Tensor, clean_ratio: float) -> Tensor:
+        """Return the posterior of each class given the label, and count these rows by it.
+
+        `classes` are the probabilities of the classes before the label is known.
+        """
+        if not len(self._joint):
+            uniform = torch.full((candidates.classes,), 1 / candidates.classes)
+            self._joint = uniform[:, None] * uniform
+        self._joint = self._joint.to(classes)
+        posterior = (
+            classes * self.matrix(clean_ratio, candidates.usable.sum())[:, candidates.labels].T
+        )
+        posterior = posterior / posterior.sum(dim=1, keepdim=True)
+        weighted = posterior * candidates.weights()[:, None]
+        self._joint = self._joint.lerp(weighted.T @ candidates.one_hot(), self.pace)
+        return posterior
+
+    def matrix(self, clean_ratio: float, rows: Tensor | int) -> Tensor:
+        """Return the confusion matrix, true class by given label, where a slot has so many rows."""
+        wrong = 1 - torch.eye(len(self._joint)).to(self._joint)
+        counts = self.counts(self._joint, rows) * wrong
+        shares = counts / counts.sum(dim=1, keepdim=True)
+        return clean_ratio * (1 - wrong) + (1 - clean_ratio) * shares
+
+    def counts(self, joint: Tensor, rows: Tensor | int) -> Tensor:
+        """Return how many rows of each class and label the running shares stand for."""
+        return joint * rows / self.pace + self.prior_count
+
+    def state_dict(self) -> State:
+        """Return the running shares of class and label; nothing before the first slot."""
+        return {"joint": self._joint.clone()} if len(self._joint) else {}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned."""
+        self._joint = state["joint"].clone() if state else torch.empty(0, 0)
