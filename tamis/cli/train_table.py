@@ -32,8 +32,9 @@ def train_table(options: Namespace) -> int:
     console = Console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
+    columns = {"id_column": options.id, "drop": options.drop}
     table = open_table(
-        options.file, options.label, validator, options.id, options.drop, options.rows_per_slot
+        options.file, options.label, validator, **columns, rows_per_slot=options.rows_per_slot
     )
     validator.classes = len(table.classes)
     model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
@@ -74,7 +75,7 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     if not options.test:
         return None
     strict = Validator(len(table.classes))
-    test = open_table(options.test, options.label, strict, options.id, options.drop)
+    test = open_table(options.test, options.label, strict, id_column=options.id, drop=options.drop)
     unknown = sorted(set(test.classes) - set(table.classes))
     if unknown or test.input_shape != table.input_shape:
         raise UsageError(

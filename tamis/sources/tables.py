@@ -1,67 +1,35 @@
 """A user's own table as a stream: CSV, Parquet or NPZ, label column by name.
 
-A first look through the file learns the classes, the scale of the columns and the number of rows;
-then the file is played in order, a chunk a slot, and never held in memory as a whole (NPZ is).
+A first scan of the file finds the classes, the scale of the columns and the number of rows. Then
+the file is read in order, a chunk a slot, and never held in memory complete (except NPZ).
 """
 
 from __future__ import annotations
 
-import csv
-import math
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tamis.data import Samples
-from tamis.sources.validation import (
-    BAD_FIELDS,
-    NO_LABEL,
-    BadInputError,
-    Validator,
-    label_text,
-)
+from tamis.sources.table_files import TableFile
+from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
 
-T = TypeVar("T")
-LOOK_ROWS = 4096
+SCAN_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """Rows as a file has them: numbers (NaN where a cell is none), labels and names as text.
+class Table(TableFile):
+    """A file of labelled rows that was scanned once, ready to be read as a stream.
 
-    `broken` are rows whose fields do not fit the header; they are in no other column.
+    Iterating yields `Samples`; `named` yields them with the names of their rows; `play` is the
+    stream with a position, for a `TrainingRun`.
     """
 
-    columns: list[str]
-    numbers: np.ndarray
-    labels: list[str]
-    names: list[str]
-    rows: list[int]
-    broken: list[int]
-
-
-Reader = Callable[[Path, str, str | None, Sequence[str], int], Iterator[Chunk]]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A file of labelled rows, looked through once and ready to be played as a stream.
-
-    Iterating yields `Samples`; `named` yields them with the names of their rows.
-    """
-
-    path: Path
-    label: str
-    id_column: str | None
-    drop: tuple[str, ...]
     rows_per_slot: int
     validator: Validator
     classes: tuple[str, ...]
@@ -82,25 +50,23 @@ class Table:
         """Names of the inputs, where each is a number."""
         if len(self.input_shape) != 1:
             return ()
-        chunks = reader_of(self.path)(self.path, self.label, self.id_column, self.drop, 1)
-        return tuple(next(chunks).columns)
+        return tuple(next(self.chunks(1)).columns)
 
     def __iter__(self) -> Iterator[Samples]:
         for samples, _ in self.named(self.rows_per_slot, self.validator):
             yield samples
 
     def named(
-        self, size: int = LOOK_ROWS, validator: Validator | None = None, skip: int = 0
+        self, size: int = SCAN_ROWS, validator: Validator | None = None, skip: int = 0
     ) -> Iterator[tuple[Samples, list[str]]]:
         """Yield samples and the names of their rows; rows that cannot be read go to the validator.
 
-        The first `skip` chunks are passed over, as if they had been seen before.
+        The first `skip` chunks are left out, as rows that were read before.
         """
         numbers = {name: number for number, name in enumerate(self.classes)}
-        chunks = reader_of(self.path)(self.path, self.label, self.id_column, self.drop, size)
-        for chunk in islice(chunks, skip, None):
+        for chunk in islice(self.chunks(size), skip, None):
             if validator:
-                validator.reject(chunk.broken, BAD_FIELDS)
+                validator.reject(chunk.malformed, BAD_FIELDS)
                 empty = [
                     row for row, name in zip(chunk.rows, chunk.labels, strict=True) if not name
                 ]
@@ -114,14 +80,14 @@ class Table:
 
 
 class Playback:
-    """A table as a stream with a position: a chunk a slot, counted from the first."""
+    """A table as a stream with a position: the number of chunks read, one a slot."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.offset = 0
 
     def seek(self, offset: int) -> None:
-        """Continue behind so many chunks."""
+        """Continue after so many chunks."""
         self.offset = int(offset)
 
     def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
@@ -142,22 +108,24 @@ def open_table(
     path: Path,
     label: str,
     validator: Validator,
+    *,
     id_column: str | None = None,
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
 ) -> Table:
-    """Look through a file once: classes by name, number of rows, mean and deviation of columns."""
+    """Return a table after one scan for classes, number of rows, mean and deviation."""
+    file = TableFile(path, label, id_column, tuple(drop))
     names: set[str] = set()
     rows = 0
     count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
     shape: tuple[int, ...] | None = None
     columns: list[str] = []
-    for chunk in reader_of(path)(path, label, id_column, drop, LOOK_ROWS):
+    for chunk in file.chunks(SCAN_ROWS):
         names.update(name for name in chunk.labels if name)
-        rows += len(chunk.rows) + len(chunk.broken)
+        rows += len(chunk.rows) + len(chunk.malformed)
         shape, columns = chunk.numbers.shape[1:], chunk.columns
         flat = chunk.numbers.astype(np.float64)
-        if len(shape) > 1:  # an image has one scale, a row of columns one a column
+        if len(shape) > 1:  # an image has one scale, a table one for each column
             flat = flat.reshape(-1, 1)
         finite = np.isfinite(flat)
         values = np.where(finite, flat, 0)
@@ -172,171 +140,21 @@ def open_table(
     mean = total / number
     deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))
     return Table(
-        path, label, id_column, tuple(drop), rows_per_slot, validator, in_order(names), rows,
+        path, label, id_column, file.drop, rows_per_slot, validator, in_order(names), rows,
         shape, torch.tensor(mean).float(), torch.tensor(deviation).float(),
     )  # fmt: skip
 
 
 def in_order(names: set[str]) -> tuple[str, ...]:
-    """Order class names: as numbers where all are whole numbers, else by the alphabet."""
+    """Return class names in order: as numbers where all are whole numbers, else alphabetically."""
     try:
         return tuple(sorted(names, key=int))
     except ValueError:
         return tuple(sorted(names))
 
 
-def reader_of(path: Path) -> Reader:
-    """Choose the reader by the file's ending."""
-    readers = {".csv": read_csv, ".parquet": read_parquet, ".npz": read_npz}
-    if path.suffix not in readers:
-        raise BadInputError(f"{path} ends in none of {', '.join(readers)}.")
-    return readers[path.suffix]
-
-
-def read_csv(
-    path: Path, label: str, id_column: str | None, drop: Sequence[str], size: int
-) -> Iterator[Chunk]:
-    """Read rows of comma-separated text under a header."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = readable(path, csv.reader(file), (UnicodeDecodeError, csv.Error))
-        header = next(lines, [])
-        columns = choose_columns(path, header, label, id_column, drop)
-        at_label = header.index(label)
-        at_id = header.index(id_column) if id_column else None
-        at_columns = [header.index(name) for name in columns]
-        chunk: list[tuple[int, list[str]]] = []
-        broken: list[int] = []
-
-        def finish() -> Chunk:
-            cells = [[to_number(line[at]) for at in at_columns] for _, line in chunk]
-            numbers = np.array(cells, float).reshape(len(chunk), len(columns))
-            return Chunk(
-                columns,
-                narrow(numbers),
-                [label_text(line[at_label]) for _, line in chunk],
-                [str(row) if at_id is None else line[at_id] for row, line in chunk],
-                [row for row, _ in chunk],
-                broken,
-            )
-
-        for row, line in enumerate(lines):
-            if len(line) == len(header):
-                chunk.append((row, line))
-            else:
-                broken.append(row)
-            if len(chunk) + len(broken) == size:
-                yield finish()
-                chunk, broken = [], []
-        if chunk or broken:
-            yield finish()
-
-
-def read_parquet(
-    path: Path, label: str, id_column: str | None, drop: Sequence[str], size: int
-) -> Iterator[Chunk]:
-    """Read the columns of a Parquet file; pyarrow does it."""
-    try:
-        from pyarrow import ArrowInvalid, parquet
-    except ImportError:
-        raise BadInputError("Parquet files need pyarrow: pip install 'tamis[parquet]'.") from None
-    try:
-        file = parquet.ParquetFile(path)
-    except ArrowInvalid as error:
-        raise unreadable(path, error) from None
-    with file:
-        columns = choose_columns(path, file.schema_arrow.names, label, id_column, drop)
-        row = 0
-        for batch in readable(path, file.iter_batches(size), (ArrowInvalid, OSError)):
-            cells = [batch.column(name).to_pylist() for name in columns]
-            numbers = np.array([[to_number(cell) for cell in column] for column in cells])
-            numbers = narrow(numbers.reshape(len(columns), batch.num_rows).T)
-            labels = [label_text(cell) for cell in batch.column(label).to_pylist()]
-            rows = list(range(row, row + batch.num_rows))
-            names = batch.column(id_column).to_pylist() if id_column else rows
-            yield Chunk(columns, numbers, labels, [str(name) for name in names], rows, [])
-            row += batch.num_rows
-
-
-def read_npz(
-    path: Path, label: str, id_column: str | None, drop: Sequence[str], size: int
-) -> Iterator[Chunk]:
-    """Read arrays of one archive: the labels by name, and the one other array as inputs."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, EOFError, TypeError, BadZipFile, zlib.error) as error:
-        raise unreadable(path, error) from None
-    columns = choose_columns(path, list(arrays), label, id_column, drop)
-    if len(columns) != 1:
-        raise BadInputError(
-            f"{path} holds the arrays {', '.join(columns)}: drop all but the one of inputs."
-        )
-    inputs, labels = arrays[columns[0]], arrays[label]
-    names = arrays[id_column] if id_column else np.arange(len(labels))
-    if labels.ndim != 1 or not len(inputs) == len(labels) == len(names):
-        raise BadInputError(f"{path}: {label} must be a flat array, with one entry for each row.")
-    if inputs.dtype.kind not in "fiub":
-        raise BadInputError(f"{path}: {columns[0]} must be numbers.")
-    for start in range(0, len(labels), size):
-        part = slice(start, start + size)
-        numbers = narrow(inputs[part])
-        yield Chunk(
-            columns,
-            numbers.reshape(len(numbers), -1) if numbers.ndim == 1 else numbers,
-            [label_text(value) for value in labels[part].tolist()],
-            [str(name) for name in names[part].tolist()],
-            list(range(start, start + len(numbers))),
-            [],
-        )
-
-
-def choose_columns(
-    path: Path, header: Sequence[str], label: str, id_column: str | None, drop: Sequence[str]
-) -> list[str]:
-    """Return the columns of inputs; a name that is not there gets one sentence."""
-    for name in [label, *drop, *([id_column] if id_column else [])]:
-        if name not in header:
-            raise BadInputError(
-                f"{path} has no column {name!r}; it has {', '.join(header) or 'none'}."
-            )
-    columns = [name for name in header if name not in {label, id_column, *drop}]
-    if not columns:
-        raise BadInputError(f"{path} has no column of inputs beside {label!r}.")
-    return columns
-
-
-def unreadable(path: Path, error: Exception) -> BadInputError:
-    """Say that a file is not what its ending promises."""
-    kind = {".csv": "CSV", ".parquet": "Parquet", ".npz": "NPZ"}[path.suffix]
-    return BadInputError(f"{path} is no {kind} file that can be read: {error}")
-
-
-def readable(path: Path, parts: Iterator[T], errors: tuple[type[Exception], ...]) -> Iterator[T]:
-    """Hand parts of a file on; damage found on the way gets one sentence."""
-    try:
-        yield from parts
-    except errors as error:
-        raise unreadable(path, error) from None
-
-
-def narrow(numbers: np.ndarray) -> np.ndarray:
-    """Make single precision of numbers; one too large becomes infinite, which is refused later."""
-    with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
-
-
-def to_number(cell: object) -> float:
-    """Read a number; what is none becomes NaN, which the validator rejects row by row."""
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
-
-
 def refuse_text(path: Path, columns: Sequence[str], count: np.ndarray) -> None:
-    """Refuse a column without a single number: it holds text, and no row of it could be used."""
+    """Raise where a column has not a single number: it holds text, and no row could be used."""
     for name, numbers in zip(columns, count, strict=True):
         if not numbers:
             raise BadInputError(

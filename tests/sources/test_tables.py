@@ -343,7 +343,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
     path = tmp_path / "table.npz"
     np.savez(path, **arrays)
     with pytest.raises(BadInputError, match=r"table\.npz"):
-        list(open_table(path, "label", Validator(), "name" if "name" in arrays else None))
+        list(open_table(path, "label", Validator(), id_column="name" if "name" in arrays else None))
 
 
 # Particulars of a format

@@ -60,7 +60,7 @@ def table(tmp_path_factory: pytest.TempPathFactory, truth) -> Table:
         writer.writerow(["name", *PIXELS, "digit"])
         for row, pixels in enumerate(samples.inputs.flatten(1).tolist()):
             writer.writerow([f"scan-{row}", *pixels, truth[f"scan-{row}"][0]])
-    return open_table(path, "digit", Validator(10, "skip"), "name", rows_per_slot=10)
+    return open_table(path, "digit", Validator(10, "skip"), id_column="name", rows_per_slot=10)
 
 
 def make_trainer(table: Table) -> Trainer:
