@@ -17,12 +17,12 @@ from torch import Tensor
 
 from tamis.errors import TamisError
 
-gather_whole = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-"""One tensor of everybody's: its name changed in torch 2.13."""
+all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+"""The tensors of all ranks as one; its name changed in torch 2.13."""
 
 
 class RankLostError(TamisError, RuntimeError):
-    """Another rank has ended, or does not answer: the job is over, and can be started again."""
+    """Another rank has ended or does not answer: the job is over, and can be started again."""
 
 
 class RanksDifferError(TamisError, RuntimeError):
@@ -46,7 +46,7 @@ class Ranks:
 
     @classmethod
     def join(cls, device: str = "cpu", timeout: float = 30.0) -> Self:
-        """Meet the ranks that `torchrun` or Ray has started; without them, be the only one.
+        """Return the ranks that `torchrun` or Ray has started; without them, a single one.
 
         Gloo carries what is on the CPU, NCCL what is on a GPU ("cuda": that of the local rank). A
         rank that dies closes its connections, which the others notice at once; one that hangs
@@ -59,17 +59,17 @@ class Ranks:
             if "WORLD_SIZE" not in os.environ:
                 return cls(device=device)
             backend = "gloo" if device == "cpu" else "nccl"
-            with telling():
+            with connected():
                 dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
-            atexit.register(leave)
+            atexit.register(disconnect)
         return cls(dist.get_rank(), dist.get_world_size(), device)
 
     def gather(
         self, name: str, mine: Tensor, meanwhile: Callable[[], None] | None = None
     ) -> Tensor:
-        """Return what every rank gives, in their order; all give tensors of one shape.
+        """Return the tensors of all ranks, in their order; all have one shape.
 
-        Something can be done `meanwhile`, while it crosses.
+        `meanwhile` is called while they cross.
         """
         if self.size == 1:
             if meanwhile:
@@ -77,7 +77,7 @@ class Ranks:
             return mine[None]
         everyone = mine.new_empty(self.size, *mine.shape)
         with self._counting(name, (self.size - 1) * mine.nbytes):
-            crossing = gather_whole(everyone, mine.contiguous()[None], async_op=True)
+            crossing = all_gather(everyone, mine.contiguous()[None], async_op=True)
         if meanwhile:
             meanwhile()
         with self._counting(name, 0):
@@ -85,35 +85,35 @@ class Ranks:
         return everyone
 
     def add(self, name: str, mine: Tensor) -> Tensor:
-        """Add up what the ranks give, in place."""
+        """Return the sum of the tensors of all ranks, in place."""
         if self.size > 1:
             with self._counting(name, 2 * (self.size - 1) * mine.nbytes // self.size):
                 dist.all_reduce(mine)
         return mine
 
     def share(self, tensors: Iterable[Tensor]) -> None:
-        """Give everybody what the first rank has, in place."""
+        """Set the tensors of all ranks to those of the first, in place."""
         if self.size > 1:
-            with telling():
+            with connected():
                 for tensor in tensors:
                     dist.broadcast(tensor.detach(), src=0)
 
     def all_true(self, mine: bool) -> bool:
-        """Say whether it is true on every rank."""
+        """Return whether it is true on every rank."""
         return bool(self.gather("word", torch.tensor([mine], device=self.device)).all())
 
     @contextmanager
     def _counting(self, name: str, size: int) -> Iterator[None]:
         started = perf_counter()
-        with telling():
+        with connected():
             yield
         self.seconds[name] += perf_counter() - started
         self.sent[name] += size
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Say what a broken connection means."""
+def connected() -> Iterator[None]:
+    """Raise `RankLostError` where a connection breaks."""
     try:
         yield
     except RuntimeError as error:
@@ -123,7 +123,7 @@ def telling() -> Iterator[None]:
         ) from None
 
 
-def leave() -> None:
-    """Take the connections down in good order: torch aborts a process that leaves them open."""
+def disconnect() -> None:
+    """Close the connections: torch aborts a process that leaves them open."""
     if dist.is_initialized():
         dist.destroy_process_group()

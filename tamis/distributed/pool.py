@@ -1,4 +1,4 @@
-"""The pool that all ranks pick from: some rows of every shard, each kept where it is."""
+"""The pool that all ranks pick from: some rows of every shard, whose inputs stay where they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tamis.data import Samples
 from tamis.distributed.group import Ranks, RanksDifferError
@@ -24,14 +24,14 @@ KINDS = (
 
 
 class Header(NamedTuple):
-    """What a shard says of itself in every meeting."""
+    """What a shard sends about itself in every meeting."""
 
     alive: int
     chain: int
     held: int
     seen: int
     skipped: int
-    shown: int
+    drawn: int
     predicted: int
     agreeing: int
     unsent: int
@@ -39,12 +39,12 @@ class Header(NamedTuple):
 
 
 class SharedPool:
-    """Some rows of every shard, the same on all ranks; a buffer to a trainer.
+    """Some rows of every shard, the same on all ranks.
 
     In a meeting every rank sends, for each of its shards, a few numbers and the labels, ids and
     uses of the rows that it drew: `size` rows over all shards, the more the more a shard holds.
     Inputs stay where they are. In their place the pool has tickets, the positions of rows in it;
-    `ask` turns them into what the owners of those rows see.
+    `ask` turns them into what the owners of those rows compute.
 
     Between meetings (`apart`) the pool is what this rank's own shards drew.
     """
@@ -64,25 +64,19 @@ class SharedPool:
         self.alive = True
         self.held = self.seen = self.skipped = 0
         self.agreement: Tensor | None = None
-        self.beliefs: tuple[Tensor, Tensor] | None = None
+        self.predictions: tuple[Tensor, Tensor] | None = None
         self._quotas = [max(1, size // shards)] * shards
         self._awaited = [0] * shards
         self._blank = torch.empty(1, 0)
         self._shard_of = self._row_of = self._uses = torch.empty(0, dtype=torch.long)
 
-    def __len__(self) -> int:
-        return self.held
-
-    def __repr__(self) -> str:
-        return f"SharedPool(shards={self.shards}, size={self.size})"
-
     def meet(
         self, alive: bool, chain: int, watched: bool, meanwhile: Callable[[], None]
     ) -> Samples:
-        """Exchange what selection needs, and return the rows that all ranks now know of.
+        """Exchange what selection needs, and return the rows that all ranks can pick from.
 
-        What can be done `meanwhile` is: predicting what has come in. It is told of in the next
-        meeting, to a tracker row by row if it is `watched`.
+        Arriving rows are predicted `meanwhile`. Those predictions cross in the next meeting, row
+        by row for a tracker if they are `watched`.
         """
         most, waiting = max(self._quotas), max(self._awaited)
         length = len(Header._fields) + SIDES + COLUMNS * most + 3 * waiting
@@ -93,27 +87,19 @@ class SharedPool:
         everyone = self.ranks.gather("pool", mine, meanwhile).flatten(0, 1)
         return self._read(everyone[self._at], most)
 
-    def stay(self) -> Samples:
-        """Draw from the shards of this rank alone, and return what they drew."""
+    def draw_apart(self) -> Samples:
+        """Return rows drawn from the shards of this rank alone."""
         for shard in self.own:
             shard.draw(self._quotas[shard.number])
         self.apart = True
-        self.agreement = self.beliefs = None
+        self.agreement = self.predictions = None
         drawn = [len(shard.drawn) for shard in self.own]
         self._locate([shard.number for shard in self.own], drawn)
         none = torch.zeros(COLUMNS, 0, dtype=torch.long, device=self.ranks.device)
-        return self._show([none, *map(columns_of, self.own)])
-
-    def append(self, samples: Samples, generator: Generator) -> None:
-        """Refuse: rows come in by their shards."""
-        raise TypeError("Rows come into a shard, not into the pool of all.")
-
-    def pool(self) -> Samples:
-        """Refuse: a pool of all ranks takes all ranks."""
-        raise TypeError("What other ranks hold is known in a meeting only.")
+        return self._samples([none, *map(columns_of, self.own)])
 
     def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
-        """Count one more use of each of these rows, where it is and as it was shown."""
+        """Count one more use of each of these rows, in the pool and where it is held."""
         ones = torch.ones_like(rows) if weights is None else (weights > 0).long()
         self._uses.index_add_(0, rows, ones)
         for shard, where in self.parts(rows):
@@ -130,19 +116,19 @@ class SharedPool:
         return sum(shard.buffer.remove(ids) for shard in self.own)
 
     def parts(self, positions: Tensor) -> list[tuple[Shard, Tensor]]:
-        """Say which of these positions belong to each shard that is here."""
+        """Return, for each shard here, which of these positions are its own."""
         shards = self._shard_of[positions]
         return [(shard, (shards == shard.number).nonzero()[:, 0]) for shard in self.own]
 
     def inputs(self, shard: Shard, positions: Tensor) -> Tensor:
-        """Return the inputs of rows of a shard that is here."""
+        """Return the inputs of rows of a shard of this rank."""
         return shard.inputs(self._row_of[positions])
 
     def ask(self, positions: Tensor, look: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Let every shard look at its own rows, and return what all saw.
+        """Return what `look` computes on the rank of each row, for all positions.
 
-        `look` is given inputs, and which of the positions they stand for. Shards look one by one,
-        so that no number depends on which of them share a rank.
+        `look` is called with inputs and with their places among the positions, once for each
+        shard, so that no number depends on which shards are on one rank.
         """
         seen = [
             look(self.inputs(shard, positions[where]), where)
@@ -172,14 +158,14 @@ class SharedPool:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self._quotas, self._awaited = list(state["quotas"]), list(state["awaited"])
         self.held, self.seen, self.skipped = state["counts"]
 
     def _write(
         self, place: Tensor, shard: Shard, alive: bool, chain: int, watched: bool, most: int
     ) -> None:
-        """Put down what a shard says and shows; what it has said is said."""
+        """Write the record of a shard; predictions that are written are not sent again."""
         sent, shard.unsent = shard.unsent.split(
             [few := self._awaited[shard.number], len(shard.unsent) - few]
         )
@@ -204,15 +190,15 @@ class SharedPool:
         sides = shape + [-1] * (SIDES - len(shape))
         first = len(header) + SIDES
         place[:first] = torch.tensor([*header, *sides])
-        shown = place[first : first + COLUMNS * most].view(COLUMNS, most)
-        shown[:, : len(shard.drawn)] = columns_of(shard)
+        drawn = place[first : first + COLUMNS * most].view(COLUMNS, most)
+        drawn[:, : len(shard.drawn)] = columns_of(shard)
         place[first + COLUMNS * most :][: sent.numel()] = sent.flatten()
 
     def _read(self, records: Tensor, most: int) -> Samples:
-        """Make a pool of what the shards said and showed."""
+        """Return the pool that the records of all shards describe."""
         first = len(Header._fields) + SIDES
-        told = records[:, :first].tolist()
-        headers = [Header(*numbers[:-SIDES]) for numbers in told]
+        numbers = records[:, :first].tolist()
+        headers = [Header(*row[:-SIDES]) for row in numbers]
         if len({header.chain for header in headers}) > 1:
             raise RanksDifferError(
                 "Ranks have picked different rows: do they run on different processors or versions?"
@@ -225,20 +211,20 @@ class SharedPool:
         agreeing = sum(header.agreeing for header in headers)
         share = agreeing / predicted if predicted else None
         self.agreement = None if share is None else torch.tensor(share, device=records.device)
-        for numbers, header in zip(told, headers, strict=True):
+        for row, header in zip(numbers, headers, strict=True):
             if header.held:
-                shape = [side for side in numbers[-SIDES:] if side >= 0]
+                shape = [side for side in row[-SIDES:] if side >= 0]
                 self._blank = torch.zeros(1, *shape, dtype=KINDS[header.kind]).to(records.device)
-        self._read_beliefs(records[:, first + COLUMNS * most :])
+        self._read_predictions(records[:, first + COLUMNS * most :])
         self._awaited = [header.unsent for header in headers]
         self._quotas = share_out(self.size, [header.held for header in headers])
-        counts = [header.shown for header in headers]
+        counts = [header.drawn for header in headers]
         self._locate(list(range(self.shards)), counts)
         columns = records[:, first : first + COLUMNS * most].view(-1, COLUMNS, most)
-        return self._show([part[:, :count] for part, count in zip(columns, counts, strict=True)])
+        return self._samples([part[:, :count] for part, count in zip(columns, counts, strict=True)])
 
-    def _show(self, columns: list[Tensor]) -> Samples:
-        """Make a pool of columns, with tickets for inputs."""
+    def _samples(self, columns: list[Tensor]) -> Samples:
+        """Return rows of these columns, with tickets for inputs."""
         labels, ids, self._uses, clean, groups = torch.cat(columns, dim=1).unbind()
         tickets = torch.arange(len(labels), device=labels.device)[:, None]
         known, grouped = bool((clean >= 0).all()), bool((groups != UNKNOWN).all())
@@ -251,16 +237,16 @@ class SharedPool:
             groups if grouped else None,
         )
 
-    def _read_beliefs(self, sent: Tensor) -> None:
-        """Take up what was believed of arriving rows, for the tracker."""
-        self.beliefs = None
+    def _read_predictions(self, sent: Tensor) -> None:
+        """Read the predictions of arriving rows, for the tracker."""
+        self.predictions = None
         if any(self._awaited):
             rows = zip(sent, self._awaited, strict=True)
-            beliefs = torch.cat([part.view(-1, 3)[:count] for part, count in rows])
-            self.beliefs = (beliefs[:, 0].contiguous().view(torch.double), beliefs[:, 1:])
+            read = torch.cat([part.view(-1, 3)[:count] for part, count in rows])
+            self.predictions = (read[:, 0].contiguous().view(torch.double), read[:, 1:])
 
     def _locate(self, shards: Sequence[int], counts: Sequence[int]) -> None:
-        """Note of every position whose row it is, and which row where that is here."""
+        """Note the shard of every position, and its row in the buffer where that is here."""
         device = self.ranks.device
         numbers, repeats = torch.tensor(shards, dtype=torch.long), torch.tensor(counts).long()
         self._shard_of = numbers.repeat_interleave(repeats).to(device)
@@ -270,7 +256,7 @@ class SharedPool:
 
 
 def owners(shards: int, ranks: int) -> Tensor:
-    """Give every rank shards that follow one another, as evenly as can be, the first the most.
+    """Return the rank of each shard: runs of shards, as even as can be, the first ranks the most.
 
     >>> owners(5, 2).tolist()
     [0, 0, 0, 1, 1]
@@ -280,7 +266,7 @@ def owners(shards: int, ranks: int) -> Tensor:
 
 
 def share_out(size: int, held: Sequence[int]) -> list[int]:
-    """Say how many rows each shard shows, by how many it holds; one that has none may get some.
+    """Return how many rows each shard draws, by how many it holds; an empty one may draw some.
 
     >>> share_out(100, [30, 68])
     [31, 69]
@@ -290,7 +276,7 @@ def share_out(size: int, held: Sequence[int]) -> list[int]:
 
 
 def columns_of(shard: Shard) -> Tensor:
-    """Return what others may know of the rows that a shard drew, (columns, rows)."""
+    """Return what crosses of the rows that a shard drew, (columns, rows)."""
     if not len(shard.drawn):
         return torch.zeros(COLUMNS, 0, dtype=torch.long, device=shard.drawn.device)
     held, drawn = shard.buffer.pool(), shard.drawn

@@ -1,4 +1,4 @@
-"""Checkpoints of a job of many ranks: shards side by side, and one word that all are there."""
+"""Checkpoints of a job of many ranks: shards side by side, and one part that all have in common."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NEVER = -1
 
 
 class RankCheckpoints:
-    """Saves a job into a folder that all its ranks see, and brings it back, on any number of them.
+    """Saves a job to a folder that all its ranks see, and restores it on any number of them.
 
     A checkpoint is a folder named by its slot. Every shard is in a folder of its own, written by
     the rank that holds it; once all of them are safe, the first rank writes what is common to all.
-    Only then is there a checkpoint: what was half written when a job died is not looked at. Each
+    Only then does the checkpoint exist: what was half written when a job died is ignored. Each
     part is a generation of `Checkpoints`, complete or absent, with its checksums.
 
         checkpoints = RankCheckpoints(Path("run/checkpoints"))
@@ -42,7 +42,7 @@ class RankCheckpoints:
         self.settings = dict(settings or {})
 
     def shards(self) -> int | None:
-        """Say how many shards the newest checkpoint has; None where there is none."""
+        """Return the number of shards of the newest checkpoint; None where there is none."""
         for slot in reversed(self.slots()):
             with suppress(DamagedFileError):
                 return int(read_manifest(self._newest(slot)).settings["shards"])
@@ -55,7 +55,7 @@ class RankCheckpoints:
     def save(self, trainer: RankTrainer, offsets: Sequence[Any] | None = None) -> None:
         """Save a checkpoint; every rank calls it after the same slot, and returns once it is safe.
 
-        `offsets` tell the source of each shard that is here where to go on, as JSON. All ranks
+        `offsets` are JSON: where the source of each shard here goes on. All ranks
         raise `NotSavedError` where one of them could not write.
         """
         offsets = [None] * len(trainer.own) if offsets is None else offsets
@@ -83,7 +83,7 @@ class RankCheckpoints:
             self._tidy(self.slots()[-KEPT:])
 
     def load(self, trainer: RankTrainer, allow_mismatch: bool = False) -> list[Any]:
-        """Bring back the newest checkpoint that every rank can read, and return its offsets.
+        """Restore the newest checkpoint that every rank can read, and return its offsets.
 
         Every rank calls it. Where there is no checkpoint at all, each shard's offset is None.
         """

@@ -20,7 +20,7 @@ from tamis.selectors.sampling import draw_rows
 from tamis.sources import Validator
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
-NO_BELIEFS = torch.empty(0, 3, dtype=torch.long)
+NO_PREDICTIONS = torch.empty(0, 3, dtype=torch.long)
 APART = 2**32
 """From the seed of one shard to that of the next: no two runs of small seeds meet."""
 
@@ -44,21 +44,21 @@ class Shard:
         self.device = device
         self.slots = 0
         self.generator = torch.Generator().manual_seed(seed + APART * (number + 1))
-        # Of torch's own chance, which dropout draws from: where this shard's stands.
-        self.chance = torch.Generator(device).manual_seed(seed + APART * (number + 1)).get_state()
+        # The state of torch's own generator for this shard; dropout draws from it.
+        self.rng = torch.Generator(device).manual_seed(seed + APART * (number + 1)).get_state()
         self.arrived, self.drawn = NO_SAMPLES, NO_ROWS
-        # Rows of a belief's strength, its class and the label, not yet shown to the tracker.
-        self.unsent = NO_BELIEFS
+        # Confidence, predicted class and label of rows that the tracker has not seen yet.
+        self.unsent = NO_PREDICTIONS
         self.predicted = self.agreeing = 0
         self.selector: Selector | None = None
 
     @property
     def sound(self) -> bool:
-        """Say that this can be saved: whether the model can is not known here."""
+        """True: whether the model has diverged is not known here."""
         return True
 
     def take_in(self, item: Any) -> None:
-        """Let the good rows in."""
+        """Hold the good rows of an item."""
         samples = self.validator.validate(item)
         if not isinstance(
             item, Samples
@@ -73,16 +73,16 @@ class Shard:
         samples, self.arrived = self.arrived, NO_SAMPLES
         if not len(samples):
             return
-        sure, choice = view.logits(samples.inputs).softmax(dim=1).max(dim=1)
+        confidence, choice = view.logits(samples.inputs).softmax(dim=1).max(dim=1)
         self.predicted += len(samples)
         self.agreeing += int((choice == samples.labels).sum())
         if watched:
-            bits = sure.double().view(torch.long)
-            beliefs = torch.stack([bits, choice, samples.labels], dim=1)
-            self.unsent = torch.cat([self.unsent.to(self.device), beliefs])
+            bits = confidence.double().view(torch.long)
+            rows = torch.stack([bits, choice, samples.labels], dim=1)
+            self.unsent = torch.cat([self.unsent.to(self.device), rows])
 
     def draw(self, count: int) -> None:
-        """Draw the rows to be shown in this slot: all of them, in order, where they are few."""
+        """Draw the rows of this slot's pool: all of them, in order, where they are few."""
         held = len(self.buffer)
         if held <= count:
             self.drawn = torch.arange(held, device=self.device)
@@ -94,19 +94,19 @@ class Shard:
         return self.buffer.pool().inputs[rows]
 
     @contextmanager
-    def own_chance(self) -> Iterator[None]:
-        """Let what draws from torch's own chance draw from this shard's."""
+    def own_rng(self) -> Iterator[None]:
+        """Draw from this shard's generator wherever torch's own would be drawn from."""
         cuda = self.device.type == "cuda"
         before = torch.cuda.get_rng_state(self.device) if cuda else torch.get_rng_state()
-        self._set_chance(self.chance)
+        self._set_rng(self.rng)
         try:
             yield
         finally:
-            self.chance = torch.cuda.get_rng_state(self.device) if cuda else torch.get_rng_state()
-            self._set_chance(before)
+            self.rng = torch.cuda.get_rng_state(self.device) if cuda else torch.get_rng_state()
+            self._set_rng(before)
 
     def settings(self) -> dict[str, Any]:
-        """Say what this shard is."""
+        """Return what this shard is."""
         return {
             "shard": self.number,
             "shards": self.shards,
@@ -127,7 +127,7 @@ class Shard:
             "validator": self.validator.state_dict(),
             "selector": get_state(self.selector),
             "generator": self.generator.get_state(),
-            "chance": self.chance,
+            "rng": self.rng,
             "unsent": self.unsent,
             "predictions": [self.predicted, self.agreeing],
         }
@@ -141,18 +141,18 @@ class Shard:
             raise ValueError("what a tracker has still to see is no strength, class and label")
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self.check(state)
         self.slots = state["slots"]
         set_state("buffer", self.buffer, tree_to_device(state["buffer"], self.device))
         self.validator.load_state_dict(state["validator"])
         set_state("selector", self.selector, state["selector"])
         self.generator.set_state(state["generator"])
-        self.chance = state["chance"]
+        self.rng = state["rng"]
         self.unsent = state["unsent"].to(self.device)
         self.predicted, self.agreeing = state["predictions"]
 
-    def _set_chance(self, state: Tensor) -> None:
+    def _set_rng(self, state: Tensor) -> None:
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(state, self.device)
         else:

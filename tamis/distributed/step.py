@@ -20,7 +20,7 @@ class SharedStep(Step):
 
     The loss is the mean over all picks, wherever they are. What crosses is one vector: gradients,
     changes of the model's buffers as a batch norm makes them, loss and number of picks. A shard
-    without picks gives zeros, and is waited for like any other.
+    without picks adds zeros, and the others wait for it all the same.
     """
 
     picked = 0
@@ -45,13 +45,15 @@ class SharedStep(Step):
         """Do the step on the rows of these tickets, and return the mean loss from before it."""
         kept, places = keep_buffers(self.model), self._places()
         sizes = [part.numel() for part in (*places, *(buffer for buffer, _ in kept))]
-        # Apart, nobody knows yet how many picks there are over all ranks.
+        # Apart, the number of picks over all ranks is not known yet.
         known = 1 if self.pool.apart else len(inputs)
         nothing = places[0].new_zeros(sum(sizes) + 2)
         vectors = [nothing]
         if self.pool.own:
             vectors = [
-                self._slope(shard, inputs[where], targets[where], of(weights, where), known, kept)
+                self._gradients(
+                    shard, inputs[where], targets[where], of(weights, where), known, kept
+                )
                 if len(where)
                 else nothing
                 for shard, where in self.pool.parts(inputs[:, 0])
@@ -70,7 +72,7 @@ class SharedStep(Step):
             buffer.copy_(before + change.to(buffer.dtype))
         return finish(total[-2].clone(), self.optimizer, kept=kept)
 
-    def _slope(
+    def _gradients(
         self,
         shard: Shard,
         tickets: Tensor,
@@ -87,17 +89,17 @@ class SharedStep(Step):
         inputs = self.pool.inputs(shard, tickets[:, 0])
         if self.augment:
             inputs, targets = self.augment(inputs, targets, self.classes, shard.generator)
-        with shard.own_chance(), casting(inputs.device, self.precision):
+        with shard.own_rng(), casting(inputs.device, self.precision):
             losses = self.criterion(self.model(inputs), targets)
         loss = (losses if weights is None else losses * weights).sum() / known
-        slopes = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             loss, self._places(), allow_unused=True, materialize_grads=True
         )
         changes = [(place - before) * (len(tickets) / known) for place, before in kept]
         for place, before in kept:
             place.copy_(before)
         ends = [loss.detach()[None], loss.new_tensor([len(tickets)])]
-        return torch.cat([part.flatten() for part in (*slopes, *changes, *ends)])
+        return torch.cat([part.flatten() for part in (*gradients, *changes, *ends)])
 
     def _places(self) -> list[Tensor]:
         """List the weights that the optimiser moves."""
@@ -106,12 +108,12 @@ class SharedStep(Step):
 
 
 def of(weights: Tensor | None, where: Tensor) -> Tensor | None:
-    """Take the weights of some picks, if picks are weighed."""
+    """Return the weights of some picks, if picks are weighed."""
     return None if weights is None else weights[where]
 
 
 def add_up(vectors: list[Tensor]) -> Tensor:
-    """Add two halves, each added up alike: one rank does as two ranks would, to the last bit."""
+    """Return the sum, half by half: one rank adds as two ranks would, to the last bit."""
     if len(vectors) == 1:
         return vectors[0]
     half = (len(vectors) + 1) // 2

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,61 +15,61 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
-from tamis.checkpoint import State
+from tamis.checkpoint import State, describe
 from tamis.data import NO_SAMPLES, Picks, Samples, Slot
+from tamis.distributed.corrections import changed_rows, gather_rows
 from tamis.distributed.group import Ranks
 from tamis.distributed.pool import SharedPool, owners
 from tamis.distributed.shard import Shard
 from tamis.distributed.step import SharedStep
 from tamis.distributed.view import SharedModel
-from tamis.losses import Criterion
+from tamis.losses import Criterion, cross_entropy
 from tamis.model_view.view import last_linear
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
+from tamis.selectors.protocol import Remembers
 from tamis.sources import Validator
-from tamis.training import Augment, Execution, Trainer
-from tamis.training.trainer import Outcome
-from tamis.training.window import WindowSetting
+from tamis.training import Augment, Execution
+from tamis.training.base import BaseTrainer, check_labels
+from tamis.training.learner import Learner
+from tamis.training.report import Arrivals, Outcome
+from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 END = object()
-"""What a stream gives that has nothing more to give."""
+"""Stands for the next item of a stream that has ended."""
 
 
-class Settings(TypedDict, total=False):
-    """Those settings of `Trainer` that ranks heed."""
-
-    warm_up: int | Literal["auto"]
-    window: WindowSetting
-    ema: float | None
-    predict_first: bool
-    criterion: Criterion
-    tracker: Tracker | None
-    patience: int
-    seed: int
-
-
-class RankTrainer(Trainer):
+class RankTrainer(BaseTrainer):
     """Trains one model on a stream in shards, each held by one of the ranks.
 
     A rank holds the shards numbered in `own`: one each, or so many of `shards` as there are fewer
-    ranks. Nothing that is learned depends on which ranks those are. `buffer` and `validator` make
-    those of a shard, given its number. k counts picks over all ranks, and `pool_size` the rows,
-    over all ranks, that a selector is shown: what crosses between ranks depends on it, and not on
-    how much they hold.
+    ranks. Nothing that is learned depends on which ranks those are.
 
-    In every slot the ranks meet: one pool is shown to all, each runs the same selection on it, and
-    trains on those picks that it holds. With `every` above 1 they meet every so many slots; in
-    between each shard picks its share by itself, with what the selector knew after the last
-    meeting, and steps are still taken together.
+    In every slot the ranks meet: all see one pool, each runs the same selection on it, and trains
+    on those picks that it holds. With `every` above 1 they meet every so many slots; in between
+    each shard picks its share by itself, with the selector's state after the last meeting, and
+    steps are still taken together.
 
-    `run` and `step` take a stream, or an item, for each shard that is here. A stream that has
-    nothing yet gives None, and one that ends leaves the others to go on. Arriving rows are
-    predicted while the ranks meet, so that `Slot.agreement`, and what a tracker is shown, are of
-    the rows that came before the meeting before.
+    `run` and `step` take a stream, or an item, for each shard of this rank. A stream that has
+    nothing yet returns None; when one ends, the others go on. Arriving rows are predicted while the
+    ranks meet, so that `Slot.agreement`, and what a tracker sees, are of the rows that came before
+    the previous meeting.
+
+    Parameters
+    ----------
+    ranks: the processes that train together; their device is the trainer's.
+    model, optimizer, selector: the same on every rank; the first rank's weights are used.
+    buffer, validator: make the buffer and the validator of a shard, given its number.
+    k: picks a slot, over all ranks.
+    shards: parts of the stream; one a rank unless given.
+    every: slots from meeting to meeting.
+    pool_size: rows, over all ranks, that a selector sees. What crosses between ranks depends on
+        it, and not on how much they hold.
+    classes: the model's; taken from its last layer unless given.
+    precision: type that passes run in; None is the model's own.
+    warm_up, window, ema, predict_first, augment, criterion, tracker, patience, seed: as of
+        `tamis.Trainer`.
     """
-
-    buffer: SharedPool
-    _take_step: SharedStep
 
     def __init__(
         self,
@@ -88,48 +87,51 @@ class RankTrainer(Trainer):
         validator: Callable[[int], Validator] | None = None,
         classes: int | None = None,
         precision: torch.dtype | None = None,
-        **settings: Unpack[Settings],
+        warm_up: int | Literal["auto"] = 0,
+        window: WindowSetting = "auto",
+        ema: float | None = 0.99,
+        predict_first: bool = True,
+        criterion: Criterion = cross_entropy,
+        tracker: Tracker | None = None,
+        patience: int = 10,
+        seed: int = 0,
     ) -> None:
-        unheeded = settings.keys() - Settings.__annotations__.keys()
-        if unheeded:
-            raise TypeError(f"Ranks do not heed {', '.join(sorted(unheeded))}.")
         shards = ranks.size if shards is None else shards
         if min(shards, every, pool_size) < 1:
-            raise ValueError("Shards, slots from meeting to meeting and rows shown are at least 1.")
-        classes = classes or last_linear(model)[1].out_features
-        seed = settings.get("seed", 0)
+            raise ValueError("shards, every and pool_size are at least 1.")
+        window, how = resolve_window(window, selector, ema), Execution(ranks.device, precision)
+        super().__init__(
+            Learner(model, optimizer, criterion, how, window=window, ema=ema),
+            k,
+            warm_up=resolve_warm_up(warm_up, selector),
+            predict_first=predict_first,
+            patience=patience,
+            seed=seed,
+        )
         self.ranks = ranks
         self.own = (owners(shards, ranks.size) == ranks.number).nonzero()[:, 0].tolist()
-        self._shards = [
-            Shard(
-                number,
-                shards,
-                buffer(number),
-                Validator(classes) if validator is None else validator(number),
-                ranks.device,
-                seed,
-            )
+        self.classes = classes or last_linear(model)[1].out_features
+        make = validator or (lambda number: Validator(self.classes))
+        self.shards = [
+            Shard(number, shards, buffer(number), make(number), ranks.device, seed)
             for number in self.own
         ]
-        pool = SharedPool(ranks, shards, self._shards, pool_size)
-        super().__init__(
-            model, optimizer, selector, pool, k,
-            validator=Validator(classes), execution=Execution(ranks.device, precision), **settings,
-        )  # fmt: skip
+        self.pool = SharedPool(ranks, shards, self.shards, pool_size)
         ranks.share([*self.model.parameters(), *self.model.buffers()])
+        self.selector = selector
+        self.tracker = tracker
         self.every = every
         self.chain = ""
-        self.view = SharedModel(self.view, pool)
-        step = self._take_step
+        self.view = SharedModel(self.learner.view, self.pool)
         self._take_step = SharedStep(
-            pool, model, optimizer, step.criterion, step.precision, augment, classes
+            self.pool, model, optimizer, criterion, precision, augment, self.classes
         )
         if every > 1:
-            self._hand_out()
+            self._share_selector()
 
     def run(self, *streams: Iterable[Any]) -> Iterator[Slot]:
         """Do slots until the streams of all ranks have ended: one stream for each shard here."""
-        self._check(streams)
+        self._check_count(streams)
         waiting = [iter(stream) for stream in streams]
         while True:
             items = [next(stream, END) for stream in waiting]
@@ -142,138 +144,202 @@ class RankTrainer(Trainer):
             yield slot
 
     def step(self, *items: Any) -> Slot:
-        """Do one slot, with what has come for each shard here; None where nothing has.
+        """Do one slot, with what has arrived for each shard here; None where nothing has.
 
         Every rank does every slot, whether or not it has anything.
         """
-        self._check(items or self.own)
+        self._check_count(items or self.own)
         slot = self._slot(list(items), alive=True)
         if slot is None:
             raise AssertionError("a rank that is alive goes on")
         return slot
 
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows held on any rank; return how many have changed on all.
+
+        Every rank calls it after the same slot, with the corrections that it knows of, if any:
+        those of all ranks are made on all. The rank that holds a row changes it; tracker and
+        selector follow on every rank, as those of a `Trainer` do.
+        """
+        check_labels(labels, self.classes)
+        given = torch.stack([ids, labels], dim=1).long().to(self.device)
+        wanted = gather_rows(self.ranks, given)
+        found = [changed_rows(shard, self.averaged, wanted) for shard in self.shards]
+        changed = gather_rows(self.ranks, torch.cat([wanted.new_empty(0, 5), *found]))
+        if not len(changed):
+            return 0
+        ids, before, after, bits, predicted = changed.unbind(dim=1)
+        if self.tracker:
+            confidence = bits.contiguous().view(torch.double)
+            probabilities = functional.one_hot(predicted, self.classes) * confidence[:, None]
+            newest = max(0, self.pool.seen - 1)
+            ages = (newest - ids).clamp(0, newest)
+            self.tracker.relabel(probabilities, before, after, ages=ages)
+        for selector in self._selectors():
+            selector.relabel(ids, after)
+        for shard in self.shards:
+            shard.buffer.relabel(ids, after)
+        return len(changed)
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows held on any rank; return how many are gone from all.
+
+        Every rank calls it after the same slot, as `relabel`.
+        """
+        gone = gather_rows(self.ranks, ids.long().to(self.device)[:, None])[:, 0]
+        count = sum(shard.buffer.remove(gone) for shard in self.shards)
+        removed = int(self.ranks.add("corrections", torch.tensor(count, device=self.device)))
+        for selector in self._selectors() if removed else ():
+            selector.remove(gone)
+        return removed
+
     def settings(self) -> dict[str, Any]:
-        """Say all that the numbers of a run depend on; the number of ranks is not among it."""
-        augment = {"augment": repr(self._take_step.augment)}
-        spread = {"shards": self.buffer.shards, "every": self.every}
-        return super().settings() | augment | spread
+        """Return all that the numbers of a run depend on; the number of ranks is not among it."""
+        return super().settings() | {
+            "selector": describe(self.selector),
+            "augment": describe(self._take_step.augment),
+            "tracker": describe(self.tracker),
+            "precision": describe(self._take_step.precision),
+            "pool_size": self.pool.size,
+            "shards": self.pool.shards,
+            "every": self.every,
+        }
 
     def state_dict(self) -> State:
         """Return what all ranks have in common; that of the shards is saved beside it."""
         return super().state_dict() | {"chain": self.chain}
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         super().load_state_dict(state)
         self.chain = state["chain"]
 
-    @property
-    def shards(self) -> list[Shard]:
-        """The shards that are here."""
-        return self._shards
+    def _parts(self) -> dict[str, object]:
+        return super()._parts() | {
+            "pool": self.pool,
+            "selector": self.selector,
+            "tracker": self.tracker,
+        }
 
-    def _check(self, given: Iterable[Any]) -> None:
+    def _selectors(self) -> list[Remembers]:
+        """Return those selectors here that remember rows."""
+        everyone = [self.selector, *(shard.selector for shard in self.shards)]
+        return [selector for selector in everyone if isinstance(selector, Remembers)]
+
+    def _check_count(self, given: Iterable[Any]) -> None:
         count = len(list(given))
         if count != len(self.own):
             raise ValueError(f"Rank {self.ranks.number} has shards {self.own}, and got {count}.")
 
     def _slot(self, items: list[Any], alive: bool) -> Slot | None:
-        """Do one slot; none where a meeting finds that all streams have ended."""
+        """Do one slot; return None where a meeting finds that all streams have ended."""
         started = perf_counter()
-        for shard, item in zip(self._shards, items, strict=False):
+        for shard, item in zip(self.shards, items, strict=False):
             if item is not None:
                 shard.take_in(item)
-        before = [shard.generator.get_state() for shard in self._shards if not alive]
+        before = [shard.generator.get_state() for shard in self.shards if not alive]
         if self.slots % self.every == 0:
             held = self._meet(alive)
         else:
-            held = self.buffer.stay()
+            held = self.pool.draw_apart()
             self._predict()
-        if not self.buffer.alive:
-            for shard, state in zip(self._shards, before, strict=True):
+        if not self.pool.alive:
+            for shard, state in zip(self.shards, before, strict=True):
                 shard.generator.set_state(state)  # as if this slot had not been tried
             return None
         outcome, select_seconds = self._pick_and_learn(held)
         self.slots += 1
-        for shard in self._shards:
+        for shard in self.shards:
             shard.slots = self.slots
-        if not self.buffer.apart:
-            self._seal(outcome.picked)
-        slot = self._tell(held, outcome, self.buffer.agreement, select_seconds, started)
-        return replace(slot, held=self.buffer.held)
+        if not self.pool.apart:
+            self._extend_chain(outcome.picked)
+        pool = self.pool
+        slot = self._report.slot(
+            self.slots,
+            held,
+            outcome,
+            Arrivals(pool.seen, pool.skipped, self.classes, pool.agreement),
+            warm_up=self.warm_up,
+            select_seconds=select_seconds,
+            started=started,
+        )
+        return replace(slot, held=pool.held)
 
     def _meet(self, alive: bool) -> Samples:
-        """Learn from the other ranks what there is to pick from, and what they have seen."""
+        """Exchange with the other ranks, and return the rows that all can pick from."""
         chain = int.from_bytes(bytes.fromhex(self.chain)[:8], signed=True)
         watched = self.predict_first and self.tracker is not None
-        held = self.buffer.meet(alive, chain, watched, self._predict)
-        self.validator.seen = self.buffer.seen
-        self.validator.rejects.counts = Counter(rows=self.buffer.skipped)
-        if self.tracker and self.buffer.beliefs:
-            sure, chosen = self.buffer.beliefs
-            choice, labels = chosen.unbind(dim=1)
-            shares = functional.one_hot(choice, self._take_step.classes) * sure[:, None]
-            self.tracker.update(shares, labels)
+        held = self.pool.meet(alive, chain, watched, self._predict)
+        if self.tracker and self.pool.predictions:
+            confidence, chosen = self.pool.predictions
+            predicted, labels = chosen.unbind(dim=1)
+            probabilities = functional.one_hot(predicted, self.classes) * confidence[:, None]
+            self.tracker.update(probabilities, labels)
         return held if len(held) else NO_SAMPLES
 
     def _predict(self) -> None:
-        """Predict what has come in; others hear of it in the next meeting."""
-        for shard in self._shards:
+        """Predict what has arrived; the others receive it in the next meeting."""
+        for shard in self.shards:
             if self.predict_first:
                 shard.predict(self.averaged, self.tracker is not None)
 
     def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
-        """Do it; whoever has no picks takes part in the step all the same."""
+        """Pick and learn; a rank that has no picks takes part in the step all the same."""
         started = perf_counter()
         selector: Selector = Naive() if self.slots < self.warm_up else self.selector
-        apart = self.buffer.apart
+        apart = self.pool.apart
         if apart:
             picks = self._pick_apart(held)
         else:
             k = min(self.k, len(held))
-            picks = self._pick(selector, held, k) if k else Picks(held.labels)
+            picks = selector.select(held, self.view, k, self.generator) if k else Picks(held.labels)
         planned = perf_counter()
         if self.every > 1 and not apart:
-            self._hand_out()
+            self._share_selector()
         if not apart and not len(picks):
             return self._nothing, planned - started
         outcome = self._learn(held, picks)
         if not self._take_step.picked:
             return self._nothing, planned - started
-        self._watch(outcome.loss)
-        for memory in (self.window, self.average):
-            if memory:
-                memory.update(self.model)
+        self._divergence.update(self.slots, outcome.loss)
+        self.learner.remember()
         return outcome, planned - started
 
+    def _learn(self, held: Samples, picks: Picks) -> Outcome:
+        """Take one step on the picked rows, wherever they are, and count their uses."""
+        targets = held.labels[picks.rows] if picks.targets is None else picks.targets
+        loss = self._take_step(held.inputs[picks.rows], targets, picks.weights)
+        self.pool.use(picks.rows, picks.weights)
+        return Outcome.of(held, picks, loss, self.classes, self._nothing)
+
     def _pick_apart(self, held: Samples) -> Picks:
-        """Let every shard here pick its share from its own rows."""
+        """Pick the share of every shard here from its own rows."""
         found = []
         everything = torch.arange(len(held), device=self.device)
-        for shard, where in self.buffer.parts(everything):
+        for shard, where in self.pool.parts(everything):
             selector = Naive() if self.slots < self.warm_up else shard.selector
-            k = self.k // self.buffer.shards + (shard.number < self.k % self.buffer.shards)
+            k = self.k // self.pool.shards + (shard.number < self.k % self.pool.shards)
             if selector and min(k, len(where)):
                 few = min(k, len(where))
                 picks = selector.select(held[where], self.view, few, shard.generator)
                 if len(picks):
                     found.append(replace(picks, rows=where[picks.rows]))
-        return put_together(found, everything)
+        return concat_picks(found, everything)
 
-    def _hand_out(self) -> None:
-        """Let every shard go on from what the selector knows now."""
-        for shard in self._shards:
+    def _share_selector(self) -> None:
+        """Set every shard's selector to a copy of the common one."""
+        for shard in self.shards:
             shard.selector = copy.deepcopy(self.selector)
 
-    def _seal(self, picked: Tensor) -> None:
-        """Add the picks of a slot to the chain of hashes by which ranks know that they agree."""
+    def _extend_chain(self, picked: Tensor) -> None:
+        """Add the picks of a slot to the chain of hashes by which ranks check that they agree."""
         digest = hashlib.sha256(bytes.fromhex(self.chain))
         digest.update(picked.cpu().numpy().tobytes())
         self.chain = digest.hexdigest()
 
 
-def put_together(found: list[Picks], none: Tensor) -> Picks:
-    """Make one of the picks of several shards."""
+def concat_picks(found: list[Picks], none: Tensor) -> Picks:
+    """Return the picks of several shards as one."""
     if not found:
         return Picks(none[:0])
     weights = targets = None

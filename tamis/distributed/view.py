@@ -1,4 +1,4 @@
-"""The model as selectors see it, where rows lie on many ranks."""
+"""The model as selectors see it, where rows are on many ranks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tamis.model_view.view import Measure, at_least_float
 
 
 class SharedModel(ModelView):
-    """Answers for the rows of a shared pool, given their tickets; every rank must ask alike.
+    """A view of the rows of a shared pool, given their tickets; every rank must make the same call.
 
-    What is asked of the last layer alone, at features that all know, is worked out by each rank.
+    What takes the last layer alone, at features that all have, is computed by each rank.
     """
 
     def __init__(self, view: ModelView, pool: SharedPool) -> None:
@@ -24,14 +24,14 @@ class SharedModel(ModelView):
         return SharedModel(super().newest(), self.pool)
 
     def features_and_gradients(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and their gradients; features alone cross, where one state says it all."""
+        """Return features and their gradients; features alone cross where there is one state."""
         if len(self.memory.states(self.model)) > 1:
             return super().features_and_gradients(inputs, labels)
         features = at_least_float(self.features(inputs))
         return features, self.gradients_at(features, labels)
 
     def features_and_probabilities(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and beliefs; features alone cross, where one state says it all."""
+        """Return features and probabilities; features alone cross where there is one state."""
         if len(self.memory.states(self.model)) > 1:
             return super().features_and_probabilities(inputs)
         features = at_least_float(self.features(inputs))

@@ -18,10 +18,11 @@ from tamis.monitoring.monitor import NO_INFORMATION
 from tamis.review import Suspect, find_suspects, write_suspects
 from tamis.runs import RunFiles, RunMetadata
 from tamis.sources.validation import pair_of, samples_of, text_fault
+from tamis.training.divergence import DivergedError
 from tamis.training.positions import Counted, Positioned, as_positioned
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
-from tamis.training.trainer import DivergedError, Trainer
+from tamis.training.trainer import Trainer
 
 Rows = Iterable[tuple[Samples, Sequence[str]]]
 

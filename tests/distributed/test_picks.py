@@ -100,8 +100,8 @@ def test_a_pool_of_tickets_is_picked_from_like_one_of_inputs(selector: str) -> N
         def select(self, pool, view, k, generator):
             inputs = torch.cat(
                 [
-                    trainer.buffer.inputs(shard, where)
-                    for shard, where in trainer.buffer.parts(pool.inputs[:, 0])
+                    trainer.pool.inputs(shard, where)
+                    for shard, where in trainer.pool.parts(pool.inputs[:, 0])
                 ]
             )
             plain = ModelView(view.model, view.memory)
@@ -187,5 +187,5 @@ def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         trainer_of(Ranks(), Job(every=0))
     model = model_of((6,), 3)
-    with pytest.raises(TypeError, match="do not heed refresh"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'refresh'"):
         RankTrainer(Ranks(), model, torch.optim.SGD(model.parameters()), OGRS(), Sliding, refresh=3)

@@ -46,7 +46,7 @@ def differ(ranks: Ranks) -> str:
     try:
         for slot in trainer.run(points(ranks.number, 30)):
             if slot.number == 10 and ranks.number == 1:
-                trainer._seal(torch.tensor([1]))
+                trainer._extend_chain(torch.tensor([1]))
     except RanksDifferError as error:
         return type(error).__name__
     return "not noticed"

@@ -34,7 +34,7 @@ from tamis.losses import cross_entropy
 from tamis.models import logistic, mlp
 from tamis.selectors import SELECTORS, Selector
 from tamis.streams import Constant, Symmetric
-from tamis.training.trainer import COUNTED
+from tamis.training.report import COUNTED
 
 
 def make_model(kind=logistic, features: int = 2, classes: int = 3) -> nn.Module:
@@ -247,7 +247,7 @@ def test_a_stream_of_bad_rows_only_changes_nothing() -> None:
         ({"window": None}, "window is .auto., .average. or a number"),
         ({"window": "average", "ema": None}, "set ema, or window"),
         ({"ema": 1.5}, "decay"),
-        ({"patience": 0}, "before all stops"),
+        ({"patience": 0}, "patience is"),
     ],
 )
 def test_wrong_settings_get_a_sentence(settings: dict, text: str) -> None:

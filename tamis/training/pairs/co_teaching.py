@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Unpack
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -28,7 +27,7 @@ class KeepRate:
 
     def __post_init__(self) -> None:
         if not 0 <= self.noise_rate < 1:
-            raise ValueError(f"A noise rate to be told lies in [0, 1), got {self.noise_rate}.")
+            raise ValueError(f"The noise rate lies in [0, 1), got {self.noise_rate}.")
         if self.ramp < 1:
             raise ValueError(f"A ramp takes at least 1 slot, got {self.ramp}.")
 
@@ -49,8 +48,8 @@ class CoTeaching(TwoModels):
     """Learn from the rows of smallest loss under the other model.
 
     In the paper's letters: noise_rate is tau, ramp is T_k in slots. The batch is k / (1 - tau) rows
-    if not said, so that each model learns from all of them at first and from k of them in the end.
-    See `TwoModels` for what a slot tells and of which model.
+    unless given, so that each model learns from all of them at first and from k of them in the end.
+    See `TwoModels` for what a slot reports and for the other settings.
     """
 
     def __init__(
@@ -63,12 +62,11 @@ class CoTeaching(TwoModels):
         noise_rate: float = 0.5,
         ramp: int = 1000,
         batch: int | None = None,
-        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         self.keep = KeepRate(noise_rate, ramp)
         batch = self.keep.batch(k) if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         count = self.keep.count(len(batch), self.slots)

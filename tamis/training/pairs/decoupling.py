@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Unpack
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -15,11 +14,11 @@ from tamis.training.pairs.two_models import Settings, TwoModels
 
 
 class Decoupling(TwoModels):
-    """Learn only from rows about which two models disagree.
+    """Learn only from rows whose label two models predict differently.
 
     At most k such rows of a batch are learned from, by both models. In the first `warm_up` slots
-    all rows count as such. The batch is 4 k rows if not said; with `batch` equal to k it is the
-    paper's. See `TwoModels` for what a slot tells and of which model.
+    all rows count as such. The batch is 4 k rows unless given; with `batch` equal to k it is the
+    paper's. See `TwoModels` for what a slot reports and for the other settings.
     """
 
     def __init__(
@@ -30,11 +29,10 @@ class Decoupling(TwoModels):
         k: int = 32,
         *,
         batch: int | None = None,
-        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         batch = 4 * k if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs).argmax(dim=1) for one in self.both)

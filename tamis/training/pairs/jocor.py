@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Unpack
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -16,11 +15,11 @@ from tamis.training.step import descend, keep_buffers
 
 
 class JoCoR(TwoModels):
-    """Learn from rows of small loss under two models together, and let the two agree.
+    """Learn from rows of small joint loss; disagreement of the two models is penalised.
 
     In the paper's letters: strength is lambda, noise_rate is tau, ramp is T_k in slots. The batch
-    is k / (1 - tau) rows if not said, so that all of them are learned from at first and k of them
-    in the end. A slot's loss is the joint one; see `TwoModels` for what else it tells.
+    is k / (1 - tau) rows unless given, so that all of them are learned from at first and k of them
+    in the end. A slot's loss is the joint one; see `TwoModels` for the other settings.
     """
 
     def __init__(
@@ -34,7 +33,6 @@ class JoCoR(TwoModels):
         ramp: int = 1000,
         strength: float = 0.1,
         batch: int | None = None,
-        device: str | torch.device = "cpu",
         **settings: Unpack[Settings],
     ) -> None:
         if not 0 <= strength <= 1:
@@ -42,7 +40,7 @@ class JoCoR(TwoModels):
         self.keep = KeepRate(noise_rate, ramp)
         self.strength = strength
         batch = self.keep.batch(k) if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, device=device, **settings)
+        super().__init__(models, optimizers, buffer, k, batch, **settings)
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs) for one in self.both)
@@ -52,7 +50,7 @@ class JoCoR(TwoModels):
 
     def _train(self, batch: Samples, picks: tuple[Picks, Picks]) -> Tensor:
         """Update both models down the one loss that they share."""
-        inputs, targets = self._show(batch, picks[0])
+        inputs, targets = self._augmented(batch, picks[0])
         kept = keep_buffers(self.model, self.second.model)
         first, second = (one.model.train()(inputs) for one in self.both)
         loss = self._joint_losses(first, second, targets).mean()
@@ -60,8 +58,8 @@ class JoCoR(TwoModels):
 
     def _joint_losses(self, first: Tensor, second: Tensor, targets: Tensor) -> Tensor:
         criterion = self.now.criterion
-        told = criterion(first, targets) + criterion(second, targets)
-        return (1 - self.strength) * told + self.strength * divergence(first, second)
+        supervised = criterion(first, targets) + criterion(second, targets)
+        return (1 - self.strength) * supervised + self.strength * divergence(first, second)
 
 
 def divergence(first: Tensor, second: Tensor) -> Tensor:

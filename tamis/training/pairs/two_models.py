@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from time import perf_counter
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -12,22 +13,29 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.checkpoint import State, describe
-from tamis.data import Picks, Samples
-from tamis.losses import Criterion
+from tamis.data import NO_SAMPLES, Picks, Samples, Slot
+from tamis.losses import Criterion, cross_entropy
 from tamis.selectors import Naive
 from tamis.sources import Validator
 from tamis.training.augment import Augment
+from tamis.training.base import (
+    BaseTrainer,
+    accept,
+    agreement,
+    check_buffer,
+    check_labels,
+    check_saved,
+)
 from tamis.training.execution import Execution
-from tamis.training.trainer import Outcome, Trainer
+from tamis.training.learner import Learner
+from tamis.training.report import Arrivals, Outcome
 
 OWN = ("model", "optimizer", "average")
 """What the second model remembers for itself."""
-SHARED = ("ema", "criterion")
-"""Settings that the second model needs as well; all else happens once a slot."""
 
 
 class Settings(TypedDict, total=False):
-    """Those settings of `Trainer` that two models heed."""
+    """Settings that all methods of two models share; `TwoModels` describes them."""
 
     warm_up: int
     ema: float | None
@@ -35,21 +43,38 @@ class Settings(TypedDict, total=False):
     augment: Augment | None
     criterion: Criterion
     validator: Validator | None
+    device: str | torch.device
     patience: int
     seed: int
 
 
-class TwoModels(Trainer, ABC):
+class TwoModels(BaseTrainer):
     """Trains two models on one stream, through one validator and one buffer.
 
-    Every slot draws `batch` rows at random. A method says which of them each model learns from
+    Every slot draws `batch` rows at random. A method returns the rows that each model learns from
     (`_choose`), before either of the two is updated (`_train`).
 
-    A slot tells of the rows that one model or both learned from: each is one pick and one use. Its
+    A slot reports the rows that one model or both learned from: each is one pick and one use. Its
     loss is the mean of the two. `model`, `average`, `accuracy` and `best_model` are those of the
     first model. Both play the same part, so it stands for either; which of them is the better one
-    takes right labels to know. The second is `second`, a trainer as well, which is never stepped:
-    `second.accuracy` and `second.best_model` are there for whoever wants both.
+    takes right labels to know. `second` has the model, the average, `accuracy` and `best_model`
+    of the other.
+
+    Parameters
+    ----------
+    models, optimizers: one of each for either model; the models must differ.
+    buffer: the rows held.
+    k: picks a slot.
+    batch: rows drawn a slot.
+    warm_up: first slots of the method's warm-up, if it has one.
+    ema: decay of the running averages of the weights; None keeps none.
+    predict_first: predict arriving labels before they are learned from.
+    augment: changes picked inputs and targets before each step.
+    criterion: loss of each row.
+    validator: checks arriving rows.
+    device: where the models and the buffer are.
+    patience: steps not taken, in a row, before `DivergedError`.
+    seed: of the trainer's own generator.
     """
 
     def __init__(
@@ -60,104 +85,154 @@ class TwoModels(Trainer, ABC):
         k: int,
         batch: int,
         *,
+        warm_up: int = 0,
+        ema: float | None = 0.99,
+        predict_first: bool = True,
+        augment: Augment | None = None,
+        criterion: Criterion = cross_entropy,
+        validator: Validator | None = None,
         device: str | torch.device = "cpu",
-        **settings: Unpack[Settings],
+        patience: int = 10,
+        seed: int = 0,
     ) -> None:
-        unheeded = settings.keys() - Settings.__annotations__.keys()
-        if unheeded:
-            raise TypeError(f"Two models do not heed {', '.join(sorted(unheeded))}.")
         if batch < 1:
             raise ValueError(f"A slot draws at least 1 row, got batch={batch}.")
+        first, self.second = (
+            Learner(model, optimizer, criterion, Execution(device), ema=ema)
+            for model, optimizer in zip(models, optimizers, strict=True)
+        )
         super().__init__(
-            models[0], optimizers[0], Naive(), buffer, k, execution=Execution(device), **settings
+            first, k, warm_up=warm_up, predict_first=predict_first, patience=patience, seed=seed
         )
-        shared: dict[str, Any] = {name: value for name, value in settings.items() if name in SHARED}
-        self.second = Trainer(
-            models[1],
-            optimizers[1],
-            Naive(),
-            buffer,
-            k,
-            validator=self.validator,
-            execution=self.execution,
-            **shared,
-        )
+        self.buffer = buffer
         self.batch = batch
-        if alike(*models):
-            raise ValueError("Two models that start alike stay alike: start them from two seeds.")
+        self.augment = augment
+        self.validator = validator or Validator()
+        if identical(*models):
+            raise ValueError(
+                "Two models that start identical stay identical: start them from two seeds."
+            )
 
     @property
-    def both(self) -> tuple[Trainer, Trainer]:
-        """Return the first and the second."""
-        return self, self.second
+    def both(self) -> tuple[Learner, Learner]:
+        """The first and the second model."""
+        return self.learner, self.second
+
+    def run(self, stream: Iterable[Any]) -> Iterator[Slot]:
+        """Do a slot for every item of the stream: `Samples`, or pairs of inputs and labels."""
+        for item in stream:
+            yield self.step(item)
+
+    def step(self, item: Any = None) -> Slot:
+        """Do one slot: take in what has arrived, if anything, then train both models."""
+        started = perf_counter()
+        agreed = None if item is None else self._take_in(item)
+        held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
+        outcome, seconds = self._draw_and_learn(held) if len(held) else (self._nothing, 0.0)
+        self.slots += 1
+        checked, classes = self.validator, self.validator.classes or 0
+        arrivals = Arrivals(checked.seen, checked.rejects.total, classes, agreed)
+        return self._report.slot(
+            self.slots, held, outcome, arrivals,
+            warm_up=self.warm_up, select_seconds=seconds, started=started,
+        )  # fmt: skip
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> int:
+        """Correct the labels of rows held; return how many have changed."""
+        check_labels(labels, self.validator.classes)
+        return self.buffer.relabel(ids, labels)
+
+    def remove(self, ids: Tensor) -> int:
+        """Remove rows held; return how many. Ids that are not held are ignored."""
+        return self.buffer.remove(ids)
 
     def settings(self) -> dict[str, Any]:
-        """Say all that the numbers depend on: both models, the batch, what a method adds."""
-        added = {name: describe(getattr(self, name, None)) for name in ("keep", "strength")}
+        """Return all that the numbers depend on: both models, the batch, what a method adds."""
         rule = type(self.second.optimizer).__name__
         return super().settings() | {
+            "buffer": describe(self.buffer),
+            "augment": describe(self.augment),
+            "on_bad": self.validator.on_bad,
             "batch": self.batch,
-            **added,
+            **{name: describe(getattr(self, name, None)) for name in ("keep", "strength")},
             "second model": describe(self.second.model),
             "second optimizer": f"{rule} {describe(self.second.optimizer.defaults)}",
         }
 
+    def state_dict(self) -> State:
+        """Return all that the next slots depend on and that changes; see `BaseTrainer`."""
+        check_saved(self.buffer)
+        return super().state_dict()
+
     def check(self, state: State) -> None:
-        """Refuse a state that fits one model or the other not."""
+        """Refuse a state that does not fit one of the models, or the buffer."""
         super().check(state)
-        second = {name: state[f"second {name}"] for name in OWN}
-        self.second.check({**state, **second})
+        check_buffer(self.buffer, state["buffer"])
+        self.second.check(state | {name: state[f"second {name}"] for name in OWN})
 
     def _parts(self) -> dict[str, object]:
-        second = self.second._parts()
-        return super()._parts() | {f"second {name}": second[name] for name in OWN}
+        second = self.second.parts()
+        return super()._parts() | {
+            "buffer": self.buffer,
+            "augment": self.augment,
+            "validator": self.validator,
+            **{f"second {name}": second[name] for name in OWN},
+        }
 
     @abstractmethod
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
-        """Say which rows of the batch each model learns from; change nothing."""
+        """Return the rows of the batch that each model learns from; change nothing."""
 
     def _train(self, batch: Samples, picks: tuple[Picks, Picks]) -> Tensor:
         """Update each model on its own rows; return the mean of the two losses."""
         losses = [
-            one._take_step(*self._show(batch, own), own.weights)
+            one.take_step(*self._augmented(batch, own), own.weights)
             for one, own in zip(self.both, picks, strict=True)
         ]
         return torch.stack(losses).mean()
 
-    def _show(self, batch: Samples, picks: Picks) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of the picks as an optimiser's step is to see them."""
+    def _augmented(self, batch: Samples, picks: Picks) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of the picks as an optimiser's step sees them."""
         inputs, labels = batch.inputs[picks.rows], batch.labels[picks.rows]
         if self.augment is None:
             return inputs, labels
         return self.augment(inputs, labels, self.validator.classes or 0, self.generator)
 
-    def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
-        """Draw a batch and let both models learn; return also the seconds that choosing took."""
+    def _take_in(self, item: Any) -> Tensor | None:
+        """Hold the good rows, and return the share of labels that was predicted."""
+        samples, logits = accept(self.validator, item, self.learner, predict=self.predict_first)
+        if len(samples):
+            self.buffer.append(samples, self.generator)
+        return agreement(logits, samples.labels)
+
+    def _draw_and_learn(self, held: Samples) -> tuple[Outcome, float]:
+        """Draw a batch and train both models; return also the seconds for choosing."""
         started = perf_counter()
         count = min(self.batch, len(held))
-        drawn = self.selector.select(held, self.view, count, self.generator).rows
+        drawn = Naive().select(held, self.learner.view, count, self.generator).rows
         batch = held[drawn]
         picks = self._choose(batch)
         either = Picks.only(drawn, marked(len(batch), picks))
         chosen = perf_counter()
         if not len(either):
             return self._nothing, chosen - started
-        outcome = self._report(held, either, self._train(batch, picks))
-        self._watch(outcome.loss)
+        loss = self._train(batch, picks)
+        self.buffer.use(either.rows, either.weights)
+        outcome = Outcome.of(held, either, loss, self.validator.classes or 0, self._nothing)
+        self._divergence.update(self.slots, outcome.loss)
         for one in self.both:
-            if one.average:
-                one.average.update(one.model)
+            one.remember()
         return outcome, chosen - started
 
 
-def alike(first: nn.Module, second: nn.Module) -> bool:
-    """Say whether two models have the same weights."""
+def identical(first: nn.Module, second: nn.Module) -> bool:
+    """Return whether two models have the same weights."""
     ours, theirs = (list(model.parameters()) for model in (first, second))
     return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
 
 
 def marked(count: int, picks: tuple[Picks, Picks]) -> Tensor:
-    """Mark those of so many rows that are picked by one or both."""
+    """Return a mask over so many rows of those that are picked by one model or both."""
     marks = torch.zeros(count, dtype=torch.bool, device=picks[0].rows.device)
     for own in picks:
         marks[own.rows] |= True if own.weights is None else own.weights > 0
@@ -165,5 +240,5 @@ def marked(count: int, picks: tuple[Picks, Picks]) -> Tensor:
 
 
 def smallest(losses: Tensor, count: int) -> Tensor:
-    """Return so many rows of smallest loss. Torch ranks what is not a number last."""
+    """Return so many rows of smallest loss. Torch ranks NaN last."""
     return losses.topk(count, largest=False).indices

@@ -115,6 +115,34 @@ def play(ranks: Ranks, job: Job) -> Result:
     return result_of(trainer, losses)
 
 
+def play_corrected(ranks: Ranks, job: Job) -> tuple[Result, list[int], list[Samples]]:
+    """Train on the points; after 20 slots the first rank corrects and removes rows of all."""
+    trainer, losses, counts = trainer_of(ranks, job), [], []
+    for slot in trainer.run(*(points(shard, job.slots) for shard in trainer.own)):
+        losses.append(slot.loss)
+        if trainer.slots == 20:
+            wrong, gone, labels = corrections(job.shards)
+            mine = slice(None) if ranks.number == 0 else slice(0, 0)
+            counts.append(trainer.relabel(wrong[mine], labels[mine]))
+            counts.append(trainer.relabel(wrong[mine], labels[mine]))
+            counts.append(trainer.remove(gone[mine]))
+            pools = [shard.buffer.pool() for shard in trainer.shards]
+            rows = [pool[torch.arange(len(pool))] for pool in pools]
+    return result_of(trainer, losses), counts, rows
+
+
+def corrections(shards: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ids of rows with wrong labels, of rows to be removed, and the labels of the former."""
+    wrong, gone, labels = [], [], []
+    for shard in range(shards):
+        for samples in islice(points(shard, 20), 10, None):
+            bad = ~samples.clean
+            wrong.append(samples.ids[bad])
+            labels.append((samples.labels[bad] - 1) % 3)
+            gone.append(samples.ids[~bad][:1])
+    return torch.cat(wrong), torch.cat([*gone, torch.tensor([77])]), torch.cat(labels)
+
+
 def result_of(trainer: RankTrainer, losses: list[float | None]) -> Result:
     state = trainer.state_dict()
     return Result(

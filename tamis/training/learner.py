@@ -1,0 +1,123 @@
+"""A model in training: its step, what is remembered of its weights, and the views of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tamis.checkpoint import State, check_optimizer, check_same_tensors
+from tamis.losses import Criterion
+from tamis.model_view import Average, ModelView, Window
+from tamis.model_view.graph import Graph
+from tamis.model_view.view import state_of
+from tamis.monitoring import Accuracy
+from tamis.training.execution import Execution
+from tamis.training.step import Step
+
+
+class Learner:
+    """One model with its optimiser, its running average and window, and the views through them.
+
+    `now` is the view of the weights as they are, `averaged` that of their running average, where
+    one is kept, and `view` the one that selectors see.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        criterion: Criterion,
+        execution: Execution,
+        *,
+        window: int | Literal["average"] = 1,
+        ema: float | None,
+    ) -> None:
+        self.device = torch.device(execution.device)
+        self.model = model.to(self.device)
+        self.optimizer = optimizer
+        self.criterion = criterion
+        self.average = None if ema is None else Average(ema)
+        self.window = None if window == "average" else Window(window)
+        precision, graphed = execution.precision, execution.graphed
+        self.now, self.averaged, windowed = (
+            ModelView(model, memory, criterion, precision=precision, graphed=graphed)
+            for memory in (None, self.average, self.window)
+        )
+        self.view = windowed if self.window else self.averaged
+        self.take_step = Step(model, optimizer, criterion, precision)
+        self._graph = Graph() if graphed else None
+
+    def descend(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Take one step and return its loss, as a graph unless it is part of a larger one."""
+        if self._graph is None or torch.cuda.is_current_stream_capturing():
+            return self.take_step(inputs, targets, weights)
+
+        def play(inputs: Tensor, targets: Tensor, *weights: Tensor) -> tuple[Tensor]:
+            return (self.take_step(inputs, targets, weights[0] if weights else None),)
+
+        weighed = () if weights is None else (weights,)
+        return self._graph(self.rates(), play, inputs, targets, *weighed)[0]
+
+    def rates(self) -> list[float]:
+        """Return the learning rates, which a graph has fixed when it is recorded."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def remember(self) -> None:
+        """Add the weights as they are to the window and the average; once after each step."""
+        for memory in (self.window, self.average):
+            if memory:
+                memory.update(self.model)
+
+    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+        """Return the share of labels that the model predicts, and that its average does."""
+        labels = labels.to(self.device)
+
+        def share(view: ModelView) -> float:
+            predicted = view.logits(inputs.to(self.device)).argmax(dim=1)
+            return (predicted == labels).float().mean().item()
+
+        return Accuracy(share(self.now), share(self.averaged) if self.average else None)
+
+    def best_model(self) -> nn.Module:
+        """Return a copy of the model with the averaged weights, where an average is kept."""
+        model = copy.deepcopy(self.model)
+        if self.average:
+            model.load_state_dict(self.average.states(model)[0], strict=False)
+        return model.eval()
+
+    def forget_graphs(self) -> None:
+        """Record graphs again when next used: tensors have moved."""
+        for view in (self.now, self.averaged, self.view):
+            view.forget_graphs()
+        if self._graph:
+            self._graph = Graph()
+
+    def parts(self) -> dict[str, object]:
+        """Return all that changes, by name."""
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "average": self.average,
+            "window": self.window,
+        }
+
+    def check(self, state: State) -> None:
+        """Refuse a state that does not fit, by the shapes of its tensors."""
+        own = state_of(self.model)
+        check_same_tensors("model", state["model"], own)
+        check_optimizer(state["optimizer"], self.optimizer)
+        average, window = state["average"], state["window"]
+        for seen in (window["states"] if window else []) + [average and average["average"]]:
+            if seen is not None:
+                check_same_tensors("memory of the model", seen, own)
+        check_counts([average["steps"]] if average else [])
+
+
+def check_counts(counts: list[object]) -> None:
+    """Refuse counts that are no whole numbers from 0 on."""
+    if any(type(count) is not int or count < 0 for count in counts):
+        raise ValueError("the counters are no whole numbers from 0 on")
