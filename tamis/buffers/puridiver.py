@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from tamis.buffers.store import Store
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.model_view.view import last_linear
+from tamis.model_view.passes import last_linear
 
 ROUNDING = 1e-9
 """Values that differ by no more than this are equal."""

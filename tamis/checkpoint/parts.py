@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.checkpoint.packing import State
-from tamis.model_view.view import state_of
+from tamis.model_view.memory import state_of
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from tamis.distributed.pool import SharedPool
 from tamis.distributed.shard import Shard
 from tamis.losses import Criterion
-from tamis.model_view.view import casting
+from tamis.model_view.passes import casting
 from tamis.training import Augment
 from tamis.training.step import Kept, Step, finish, keep_buffers
 

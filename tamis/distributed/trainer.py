@@ -24,7 +24,7 @@ from tamis.distributed.shard import Shard
 from tamis.distributed.step import SharedStep
 from tamis.distributed.view import SharedModel
 from tamis.losses import Criterion, cross_entropy
-from tamis.model_view.view import last_linear
+from tamis.model_view.passes import last_linear
 from tamis.noise import Tracker
 from tamis.selectors import Naive, Selector
 from tamis.selectors.protocol import Remembers

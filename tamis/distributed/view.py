@@ -6,7 +6,8 @@ from torch import Tensor
 
 from tamis.distributed.pool import SharedPool
 from tamis.model_view import ModelView
-from tamis.model_view.view import Measure, at_least_float
+from tamis.model_view.passes import at_least_float
+from tamis.model_view.view import Measure
 
 
 class SharedModel(ModelView):
@@ -42,7 +43,7 @@ class SharedModel(ModelView):
         measure: Measure,
         inputs: Tensor,
         labels: Tensor | None = None,
-        asked: str | None = None,
+        name: str | None = None,
     ) -> Tensor:
         if inputs.is_floating_point():  # features, and no tickets
             return super()._mean(measure, inputs, labels)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from tamis.checkpoint import write_atomically
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.model_view.view import at_least_float
+from tamis.model_view.passes import at_least_float
 from tamis.runs.spreadsheet import disarm
 
 DOUBT = 0.003

@@ -13,7 +13,7 @@ from tamis.checkpoint import State, check_optimizer, check_same_tensors
 from tamis.losses import Criterion
 from tamis.model_view import Average, ModelView, Window
 from tamis.model_view.graph import Graph
-from tamis.model_view.view import state_of
+from tamis.model_view.memory import state_of
 from tamis.monitoring import Accuracy
 from tamis.training.execution import Execution
 from tamis.training.step import Step

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.losses import Criterion
-from tamis.model_view.view import casting
+from tamis.model_view.passes import casting
 
 LONGEST = 1e6
 """Length beyond which a step is no learning any more: it would sweep weights away, few of which

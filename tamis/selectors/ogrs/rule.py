@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from tamis.data import Picks, Samples, to_device
 from tamis.model_view import ModelView
-from tamis.model_view.view import at_least_float
+from tamis.model_view.passes import at_least_float
 from tamis.selectors.ogrs.fairness import draw_fairly
 from tamis.selectors.ogrs.projection import describe_walk, move_costs, walk_among
 from tamis.selectors.ogrs.units import evenly_spaced, measure

@@ -1,0 +1,66 @@
+"""Passes through a model that leave it as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+NO_HEAD = "Feature space needs a model that ends in a linear layer, and {} does not."
+
+
+def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
+    """Return the name of the last linear layer, and the layer."""
+    heads = [(name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear)]
+    if not heads:
+        raise TypeError(NO_HEAD.format(type(model).__name__))
+    return heads[-1]
+
+
+def same_but_for_type(returned: Tensor, logits: Tensor) -> bool:
+    """Return whether a model's logits are what its head returned, up to a cast.
+
+    Accelerate casts outputs to single precision wherever it trains in a lower one.
+    """
+    if returned is logits or returned.dtype == logits.dtype:
+        return returned is logits
+    return torch.equal(returned.to(logits.dtype), logits)
+
+
+def at_least_float(tensor: Tensor) -> Tensor:
+    """Return the tensor in single precision at least."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def casting(device: torch.device, precision: torch.dtype | None) -> torch.autocast:
+    """Return a context that runs in this precision, if one is given."""
+    return torch.autocast(device.type, precision, enabled=precision is not None)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Run in evaluation mode, then restore the mode of every module."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def gradient(losses: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """Return the gradient of each row's loss at its own point: one backward pass of their sum."""
+    with torch.enable_grad():
+        at = at.detach().requires_grad_()
+        return torch.autograd.grad(losses(at).sum(), at)[0]
+
+
+def sum_of(tensors: Iterator[Tensor]) -> Tensor:
+    """Return the sum of tensors, added from the first on."""
+    total = next(tensors)
+    for tensor in tensors:
+        total = total + tensor
+    return total
