@@ -107,14 +107,6 @@ class SharedPool:
                 weighed = None if weights is None else weights[where]
                 shard.buffer.use(self._row_of[rows[where]], weighed)
 
-    def relabel(self, ids: Tensor, labels: Tensor) -> int:
-        """Correct labels in the shards of this rank; return how many rows have changed here."""
-        return sum(shard.buffer.relabel(ids, labels) for shard in self.own)
-
-    def remove(self, ids: Tensor) -> int:
-        """Remove rows from the shards of this rank; return how many are gone here."""
-        return sum(shard.buffer.remove(ids) for shard in self.own)
-
     def parts(self, positions: Tensor) -> list[tuple[Shard, Tensor]]:
         """Return, for each shard here, which of these positions are its own."""
         shards = self._shard_of[positions]
