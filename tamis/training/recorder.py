@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis.data import Samples, Slot
-from tamis.model_view.view import last_linear
+from tamis.model_view.passes import last_linear
 from tamis.review import Corrections, LiveSuspects, Suspect, previewer, write_review_files
 from tamis.review.previews import Preview
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, write_metadata
