@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.model_view.view import at_least_float
+from tamis.model_view.passes import at_least_float
 
 
 class Candidates(NamedTuple):
