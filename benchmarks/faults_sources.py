@@ -40,7 +40,7 @@ def measure(short: bool) -> Iterator[Row]:
             server = kind(Path(folder))
             through = restart_under_load(server, times)
             server.close()
-        yield tell(f"{kind.name} restarted under load", times, through)
+        yield as_row(f"{kind.name} restarted under load", times, through)
     for kind in BROKERS:
         if kind.missing():
             continue
@@ -49,14 +49,14 @@ def measure(short: bool) -> Iterator[Row]:
             total = server.produce(0, threading.Event(), 200 * times)
             through = kill_the_consumer(server.address, Path(folder), total, times)
             server.close()
-        yield tell(f"consumer of {kind.name} killed with -9", times, through)
+        yield as_row(f"consumer of {kind.name} killed with -9", times, through)
     with tempfile.TemporaryDirectory() as folder:
         total = 200 * times
         (Path(folder) / "rows.jsonl").write_bytes(
             b"".join(record(number) + b"\n" for number in range(total))
         )
         through = kill_the_consumer(f"{folder}/rows.jsonl", Path(folder), total, times)
-    yield tell("consumer of a file killed with -9", times, through)
+    yield as_row("consumer of a file killed with -9", times, through)
     for policy in get_args(Policy):
         with tempfile.TemporaryDirectory() as folder:
             flooded = flood(Path(folder), policy, taken)
@@ -81,7 +81,7 @@ NOTHING = "0 lost, 0 duplicates"
 MOST_GROWN = 5.0
 
 
-def tell(fault: str, times: int, through: Through) -> Row:
+def as_row(fault: str, times: int, through: Through) -> Row:
     """Make a row of what came through."""
     met = (through.faults, through.lost, through.duplicates) == (times, 0, 0)
     figure = f"{through.sent} sent, {through.lost} lost, {through.duplicates} duplicates"

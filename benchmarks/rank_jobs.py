@@ -82,7 +82,7 @@ def shuffle(rows: Tensor, seed: int) -> Tensor:
 
 
 def split_record(length: int) -> tuple[int, int]:
-    """Say where the columns of a shard's record begin, and how many rows it can show."""
+    """Return where the columns of a shard's record begin, and how many rows it holds."""
     first = len(Header._fields) + SIDES
     return first, (length - first) // COLUMNS
 

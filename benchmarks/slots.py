@@ -10,7 +10,6 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from torch import Generator, Tensor
 
+from benchmarks.loop import EXACT, LOOP_ROUNDS, Loop, walk
 from benchmarks.timing import DRAWS, ROUNDS, race, ratio
 from tamis import (
     ITLM,
@@ -31,7 +31,6 @@ from tamis import (
     Trainer,
     Validator,
 )
-from tamis.lab.ogrs_variants import OGRSVariant
 from tamis.lab.pages.measurements import Line, Row, machine, save_rows, save_table
 from tamis.lab.pages.performance_page import FOLDER, GRID
 from tamis.models import mlp, start
@@ -41,8 +40,6 @@ from tamis.streams import Constant, MissingDataError, Replay, Symmetric, mnist
 from tests.support.memory import resident
 
 HELD, WIDTH, CHAINS = 60_000, 784, 128
-LOOP_ROUNDS = 32
-"""Rounds over which the loop's chains are spread, as many in each."""
 SIZES = (2_000, 6_000, 20_000, 60_000, 120_000, 240_000)
 GRID_SIZES = (2_000, 20_000, 60_000, 120_000)
 GRID_WIDTHS = (128, 512, 784)
@@ -51,12 +48,6 @@ KS = (32, 128)
 MANY = 30
 """Slots timed at a time where one is short. Shares of 240,000 rows are counted once in 29."""
 
-# Chains that know nothing of each other, so that a batch must pick what the loop picks; a step in
-# the scale of pixels, so that they move; a limit amid the uses of the pool, so that prices do.
-EXACT = OGRSVariant(
-    steps=5, step_size=20, price_step=0.05, max_uses=4, scaled=False, space="inputs",
-    candidates=None, starts="picks", uses="picks", in_turn=False, carry_price=False,
-)  # fmt: skip
 AMONG = replace(EXACT, candidates=512)
 LINES = {
     "loop": ("the loop", "#444444"),
@@ -122,40 +113,10 @@ def memory() -> list[Row]:
     ]
 
 
-def walk(pool: Samples, view: ModelView, at: int) -> int:
-    """Walk one chain as the released script does: past all rows of the pool at every step."""
-    excess, price = pool.uses - EXACT.max_uses, 0.0
-    for _ in range(EXACT.steps):
-        slope = view.input_gradients(pool.inputs[[at]], pool.labels[[at]])[0]
-        price = max(0.0, price + EXACT.price_step * excess[at].item())  # eq. 8
-        offset = pool.inputs - pool.inputs[at]
-        distance = offset.square().sum(dim=1) / (2 * EXACT.step_size)
-        at = int((offset @ slope + price * excess + distance).argmin())  # eq. 7
-    return at
-
-
-class Loop:
-    """Walks all chains once, some of them at each call. The first call walks one to warm up."""
-
-    def __init__(self, pool: Samples, view: ModelView, starts: Tensor) -> None:
-        self.pool = pool
-        self.view = view
-        self._ends: list[int] = []
-        self._turns = chain([starts[:1]], starts.split(len(starts) // LOOP_ROUNDS))
-
-    def __call__(self) -> None:
-        """Walk the chains whose turn it is."""
-        self._ends += [walk(self.pool, self.view, at) for at in next(self._turns).tolist()]
-
-    def ends(self) -> Tensor:
-        """Say where the chains ended."""
-        return torch.tensor(self._ends[1:])
-
-
 def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]:
     """The same picks, by the loop and at once; and the paper's own order, which must be a loop."""
     trainer = train(Naive(), hold(samples, HELD), 32)
-    play(trainer, 500)  # the slopes of a model that has learned nothing are all alike
+    play(trainer, 500)  # an untrained model's gradients hardly differ
     view = ModelView(trainer.model)
 
     def select(rule: Selector, k: int = CHAINS) -> Tensor:

@@ -59,16 +59,16 @@ class Run:
     def _probe(self) -> None:
         """Look at the pool with fresh features, just before a slot picks from it."""
         pool = self.trainer.buffer.pool()
-        features, slopes = self.trainer.view.features_and_gradients(pool.inputs, pool.labels)
-        steepness = slopes.norm(dim=1)
+        features, gradients = self.trainer.view.features_and_gradients(pool.inputs, pool.labels)
+        steepness = gradients.norm(dim=1)
         if pool.features is not None:
             self.errors.append(((pool.features - features).norm() / features.norm()).item())
         self.regrets.append((steepness[self._note()].mean() / steepness.mean()).item())
 
-    def tell(self, data: DataSet) -> Line:
-        """Say what came of it."""
+    def result(self, data: DataSet) -> Line:
+        """Return the numbers of the run."""
         accuracy = self.trainer.accuracy(data.test_inputs, data.test_labels)
-        # Features are renewed in some slots for all, so single slots tell nothing.
+        # Features are renewed in some slots for all, so single slots cannot be compared.
         stretches = [part.mean() for part in torch.tensor(self.seconds).split(PROBED)]
         return {
             "regret": f"{mean(self.regrets):.4f}",
@@ -90,7 +90,7 @@ def measure(data: DataSet, slots: int, console: Console) -> list[Line]:
                     run.step()
                 bar.advance()
             lines += [
-                {"refresh": str(refresh or ""), "seed": str(seed), **run.tell(data)}
+                {"refresh": str(refresh or ""), "seed": str(seed), **run.result(data)}
                 for refresh, run in runs.items()
             ]
     return lines

@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to. `stayed` and `distinct` tell whether chains move, and do not crowd."""
+    """What a run came to. `stayed` and `distinct` show whether chains move apart."""
 
     part: str
     name: str
@@ -185,7 +185,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
 
 
 def prepare(cell: Cell, data: DataSet) -> tuple[Trainer, Iterator[Samples]]:
-    """Build the trainer and the stream of a cell; all chance comes from the cell's seed."""
+    """Build the trainer and the stream of a cell; the cell's seed sets all random numbers."""
     generator = Generator().manual_seed(cell.seed)
     rows = torch.randperm(len(data.labels), generator=generator)[:HELD]
     streaming = cell.data.endswith("stream")
@@ -222,7 +222,7 @@ def load(name: str, folder: Path | None) -> DataSet:
 
 
 def header() -> list[str]:
-    """Name the columns of a CSV file of results."""
+    """Return the columns of a CSV file of results."""
     return [field.name for field in fields(Result)]
 
 
@@ -232,6 +232,6 @@ def as_row(result: Result) -> list[str]:
 
 
 def key(cell: Cell | Result) -> tuple[str, ...]:
-    """Tell cells apart."""
+    """Return what identifies a cell."""
     ratio = f"{cell.clean_ratio:.4f}"
     return (cell.part, cell.name, cell.data, ratio, str(cell.seed), str(cell.slots))

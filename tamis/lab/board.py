@@ -119,7 +119,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
 
 
 def machine(device: str) -> str:
-    """Say what a run was made on."""
+    """Return what a run was made on."""
     what = f"{os.cpu_count()} cores"
     if device == "cuda":
         what = torch.cuda.get_device_name()
@@ -127,14 +127,14 @@ def machine(device: str) -> str:
 
 
 def slots_of(runner: Runner, scene: Scene, method: Method, slots: int) -> Iterator[Slot]:
-    """Let the rows arrive as the method wants them, and train."""
+    """Train on rows that arrive as the method wants them."""
     items = scene.stream(method.chunks)
     for _ in range(slots):
         yield runner.step(next(items, None))
 
 
 def estimated_by(runner: Runner) -> float:
-    """Ask the selector for the clean ratio; not a number where it does not know."""
+    """Return the selector's estimate of the clean ratio; NaN where it has none."""
     selector = getattr(getattr(runner, "trainer", runner), "selector", None)
     ask = getattr(selector, "clean_ratio", None)
     ratio = ask() if ask else None

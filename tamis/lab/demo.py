@@ -105,7 +105,7 @@ def prepare(settings: Settings) -> Demo:
 
 
 def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None]) -> Result:
-    """Train one method on the whole stream."""
+    """Train one method on the complete stream."""
     settings, data, method = demo.settings, demo.data, demo.methods[name]
     model = start(mlp, data.input_shape, len(data.classes), settings.seed)
     tracker, tracked = Tracker(len(data.classes), settings.half_life), {}

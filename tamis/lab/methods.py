@@ -57,7 +57,7 @@ from tamis.training.augment import Mixup
 from tamis.training.pairs import CoTeaching, Decoupling, JoCoR
 
 SLOW = 0.1
-"""Share of the rate for losses without a lower bound, which run away at the whole one."""
+"""Share of the rate for losses without a lower bound, which diverge at the full one."""
 
 
 @dataclass(frozen=True)

@@ -79,22 +79,22 @@ class Terrain(NamedTuple):
 
     pool: Samples
     points: Tensor
-    slopes: Tensor
+    gradients: Tensor
 
     def among(self, rows: Tensor) -> Terrain:
         """Keep these rows alone."""
-        return Terrain(self.pool[rows], self.points[rows], self.slopes[rows])
+        return Terrain(self.pool[rows], self.points[rows], self.gradients[rows])
 
 
 class Chains(NamedTuple):
     """Recorded chains: a row of each step's start and of the end, then a price for every step.
 
-    `slopes` are those where a step began, (chains, steps, width). `bound` is lemma 2's on the
+    `gradients` are those where a step began, (chains, steps, width). `bound` is lemma 2's on the
     price of each chain, infinite where there is none.
     """
 
     rows: Tensor
-    slopes: Tensor
+    gradients: Tensor
     prices: Tensor
     bound: Tensor
 
@@ -107,9 +107,9 @@ class Recorder(Walk):
     """
 
     def __init__(self, rule: OGRSVariant, terrain: Terrain, chains: int) -> None:
-        pool, points, slopes = terrain
+        pool, points, gradients = terrain
         alone = replace(rule, carry_price=False, one_by_one=False)
-        super().__init__(alone, pool, points, lambda rows: slopes[rows])
+        super().__init__(alone, pool, points, lambda rows: gradients[rows])
         self.excess = self.excess.repeat(chains, 1)
         self.chain = torch.arange(chains, device=points.device)
         self.paid: list[Tensor] = []
@@ -140,10 +140,10 @@ def record(rule: OGRSVariant, terrain: Terrain, starts: Tensor) -> Chains:
     walk = Recorder(rule, terrain, len(starts))
     rows = walk.record(starts)
     uses = walk.excess + rule.max_uses
-    constants = Constants.of(terrain.points, terrain.slopes, uses, rule.max_uses)
+    constants = Constants.of(terrain.points, terrain.gradients, uses, rule.max_uses)
     return Chains(
         rows,
-        terrain.slopes[rows[:, :-1]],
+        terrain.gradients[rows[:, :-1]],
         torch.stack(walk.paid, dim=1),
         multiplier_bound(constants, walk.alpha.item(), walk.gamma.item()),
     )
@@ -154,11 +154,11 @@ def wander(terrain: Terrain, starts: Tensor, steps: int, generator: Generator) -
     drawn = torch.randint(len(terrain.pool), (len(starts), steps), generator=generator)
     rows = torch.cat([starts[:, None], drawn], dim=1)
     free, unbounded = torch.zeros(len(starts), steps), torch.full((len(starts),), torch.inf)
-    return Chains(rows, terrain.slopes[rows[:, :-1]], free, unbounded)
+    return Chains(rows, terrain.gradients[rows[:, :-1]], free, unbounded)
 
 
 def train(case: Case, settings: Settings, seed: int) -> Terrain:
-    """Train on everything for a while, right or wrong, so that slopes mean something."""
+    """Train on everything for a while, right or wrong, so that gradients mean something."""
     data = case.data(seed)
     stream = Replay(
         data.inputs,
@@ -202,7 +202,7 @@ def ways_to_walk(
     shown = draw(all_rows(terrain.pool), len(terrain.pool), generator)
     starts = shown[: settings.chains]
     some = evenly_spaced(len(terrain.pool))
-    units = measure(terrain.points[some], terrain.slopes[some], terrain.pool.uses)
+    units = measure(terrain.points[some], terrain.gradients[some], terrain.pool.uses)
     alpha = settings.step_size * units.step.item()
 
     def paper(steps: int, max_uses: float) -> Chains:
@@ -242,8 +242,8 @@ class Reading(NamedTuple):
         """Read chains recorded at each number of steps."""
         read = [
             (
-                lagrangian_regret(chains.slopes),
-                local_regret(chains.slopes),
+                lagrangian_regret(chains.gradients),
+                local_regret(chains.gradients),
                 (chains.rows[:, 1:] == chains.rows[:, :-1]).float().mean(dim=1),
                 chains.prices.amax(dim=1),
                 chains.bound,
@@ -261,7 +261,7 @@ class Growth:
     """Mean regret at every number of steps, and the power of M it grows with: in all, and late."""
 
     mean: Tensor
-    whole: Exponent
+    all: Exponent
     late: Exponent
 
     @classmethod

@@ -12,25 +12,25 @@ import torch
 from torch import Generator, Tensor
 
 
-def local_regret(slopes: Tensor) -> Tensor:
-    """Sum the squared slopes of each chain: Hazan's w-local regret, the paper's eq. 3.
+def local_regret(gradients: Tensor) -> Tensor:
+    """Sum the squared gradients of each chain: Hazan's w-local regret, the paper's eq. 3.
 
-    `slopes` are gradients of the local loss where each step began, (..., steps, width).
+    `gradients` are gradients of the local loss where each step began, (..., steps, width).
 
     >>> local_regret(torch.tensor([[3.0, 4.0], [-3.0, -4.0]]))
     tensor(50.)
     """
-    return slopes.square().sum(dim=(-2, -1))
+    return gradients.square().sum(dim=(-2, -1))
 
 
-def lagrangian_regret(slopes: Tensor) -> Tensor:
-    """Norm of the sum of each chain's slopes, eq. 9. Opposite slopes cancel.
+def lagrangian_regret(gradients: Tensor) -> Tensor:
+    """Norm of the sum of each chain's gradients, eq. 9. Opposite gradients cancel.
 
     >>> lagrangian_regret(torch.tensor([[3.0, 4.0], [-3.0, -4.0]]))
     tensor(0.)
     """
     # Eq. 9 without its second term: a count of uses has no gradient in the sample.
-    return slopes.sum(dim=-2).square().sum(dim=-1).sqrt()
+    return gradients.sum(dim=-2).square().sum(dim=-1).sqrt()
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Constants:
     margin: Tensor
 
     @classmethod
-    def of(cls, points: Tensor, slopes: Tensor, uses: Tensor, max_uses: float) -> Constants:
+    def of(cls, points: Tensor, gradients: Tensor, uses: Tensor, max_uses: float) -> Constants:
         """Measure a pool, and the counts of its rows after a walk, (..., rows).
 
         Counts only rise, so a row that keeps a margin at the end has kept it all along.
         """
         return cls(
             (uses - max_uses).abs().amax(dim=-1),
-            slopes.norm(dim=1).max().item(),
+            gradients.norm(dim=1).max().item(),
             torch.cdist(points, points).max().item(),
             max_uses - uses.amin(dim=-1),
         )

@@ -15,7 +15,7 @@ from tamis.sources import BadInputError
 
 
 class Record(Protocol):
-    """A dataclass whose fields are texts, whole numbers and floats."""
+    """A dataclass whose fields are texts, integers and floats."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -25,7 +25,7 @@ KINDS = {"str": str, "int": int, "float": float}
 
 
 def header(kind: type[Record]) -> list[str]:
-    """Name the columns."""
+    """Return the names of the columns."""
     return [field.name for field in fields(kind)]
 
 
@@ -35,7 +35,7 @@ def as_row(record: Record) -> list[str]:
 
 
 def key(record: Record, kind: type[Record]) -> tuple[str, ...]:
-    """Tell records apart by the fields that this kind has, as they stand in the file."""
+    """Return the fields that identify a record of this kind, as they are in the file."""
     return tuple(as_text(getattr(record, field.name)) for field in fields(kind))
 
 
@@ -61,20 +61,20 @@ def read(path: Path, kind: type[R]) -> list[R]:
         raise BadInputError(
             f"{path} has other columns than this version writes: name another --out."
         )
-    whole = text.endswith("\n")
+    complete = text.endswith("\n")
     records = []
-    for row in rows if whole else rows[:-1]:
+    for row in rows if complete else rows[:-1]:
         try:
             records.append(from_row(kind, row, head))
         except ValueError:
-            whole = False
-    if not whole:
+            complete = False
+    if not complete:
         replace_all(path, records, kind)
     return records
 
 
 def suits(head: Sequence[str], kind: type[Record]) -> bool:
-    """Say whether columns are those of a kind: all, or all but what was not yet measured then."""
+    """Return whether columns are those of a kind; fields with a default may be missing."""
     unknown = {field.name for field in fields(kind) if field.default != field.default}
     return list(head) == [name for name in header(kind) if name in head or name not in unknown]
 
@@ -102,7 +102,7 @@ def replace_all(path: Path, records: Iterable[Record], kind: type[Record]) -> No
 
 
 def rewrite(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write lines in place of what is there, whole or not at all."""
+    """Replace the lines of a file, completely or not at all."""
     out = io.StringIO(newline="")
     csv.writer(out).writerows(rows)
     write_atomically(path, out.getvalue().encode())
@@ -115,5 +115,5 @@ def first_line(path: Path) -> list[str]:
 
 
 def is_empty(path: Path) -> bool:
-    """Say whether a file is not there, or has nothing in it."""
+    """Return whether a file is missing or empty."""
     return not path.exists() or not path.stat().st_size

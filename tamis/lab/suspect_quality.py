@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,8 +53,7 @@ class Quality:
     at_1000: float
 
 
-@dataclass(frozen=True)
-class Review:
+class Review(NamedTuple):
     """Share of right labels among the worst suspects, as given and after true answers."""
 
     rows: int
@@ -101,10 +101,12 @@ def measure(data: DataSet, settings: Settings, tick: Callable[[], None] = lambda
     rows = list(in_chunks(stream))
     wrong = torch.cat([~clean_of(samples) for samples in rows])
     scores = torch.cat([scorer.scores(samples)[0] for samples in rows])
-    beliefs = torch.cat([trainer.averaged.probabilities(samples.inputs) for samples in rows])
+    probabilities = torch.cat([trainer.averaged.probabilities(samples.inputs) for samples in rows])
     labels = torch.cat([samples.labels for samples in rows])
     rankings = [rate("tamis", scores, wrong)]
-    rankings += [rate(f"cleanlab, {by}", ask_cleanlab(labels, beliefs, by), wrong) for by in RANKS]
+    rankings += [
+        rate(f"cleanlab, {by}", rank_by_cleanlab(labels, probabilities, by), wrong) for by in RANKS
+    ]
     accuracy = trainer.accuracy(data.test_inputs, data.test_labels)
     review = review_worst(trainer, stream, rows, data, settings)
     return Found(settings, rankings, review, accuracy.ema or accuracy.raw)
@@ -133,15 +135,17 @@ def average_precision(scores: Tensor, wrong: Tensor) -> float:
     return ((hits / ranks) @ new / wrong.sum()).item()
 
 
-def ask_cleanlab(labels: Tensor, beliefs: Tensor, by: str) -> Tensor:
+def rank_by_cleanlab(labels: Tensor, probabilities: Tensor, by: str) -> Tensor:
     """Rank labels by cleanlab: 1 minus what it takes their quality for."""
     try:
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
         raise ImportError("cleanlab is missing: pip install 'tamis[audit]'.") from None
-    beliefs = beliefs.double()
+    probabilities = probabilities.double()
     quality = get_label_quality_scores(
-        labels.cpu().numpy(), (beliefs / beliefs.sum(dim=1, keepdim=True)).cpu().numpy(), method=by
+        labels.cpu().numpy(),
+        (probabilities / probabilities.sum(dim=1, keepdim=True)).cpu().numpy(),
+        method=by,
     )
     return 1 - torch.from_numpy(quality)
 
@@ -149,27 +153,27 @@ def ask_cleanlab(labels: Tensor, beliefs: Tensor, by: str) -> Tensor:
 def review_worst(
     trainer: Trainer, stream: Replay, rows: Sequence[Samples], data: DataSet, settings: Settings
 ) -> Review:
-    """Answer the worst suspects by the truth, and see what their labels are once mended."""
+    """Correct the worst suspects by the true labels, and compare before and after."""
     named = [(samples, [str(number) for number in samples.ids.tolist()]) for samples in rows]
     suspects = find_suspects(trainer.averaged, named, trainer.buffer.pool())[: settings.reviewed]
     truth = torch.cat([samples.labels for samples in truly(stream, data)])
     given = torch.cat([samples.labels for samples in rows])
-    asked = torch.tensor([suspect.row for suspect in suspects])
+    reviewed = torch.tensor([suspect.row for suspect in suspects])
     with tempfile.TemporaryDirectory() as folder:
         decisions = Decisions(Path(folder) / "decisions.jsonl")
         for number, suspect in enumerate(suspects, 1):
-            right = data.classes[int(truth[asked[number - 1]])]
+            right = data.classes[int(truth[reviewed[number - 1]])]
             was = data.classes[suspect.given]
             word, label = ("keep", None) if right == was else ("relabel", right)
             made = Decision(suspect.id, word, label, was, suspect.row, "truth")  # type: ignore[arg-type]
             decisions.decide(made, sync=number == len(suspects))
         corrections = Corrections(decisions.path, data.classes)
-        mended = torch.cat([corrections.correct(samples).labels for samples in rows])
+        corrected = torch.cat([corrections.correct(samples).labels for samples in rows])
 
     def share(labels: Tensor) -> float:
-        return (labels[asked] == truth[asked]).double().mean().item()
+        return (labels[reviewed] == truth[reviewed]).double().mean().item()
 
-    return Review(len(suspects), share(given), share(mended))
+    return Review(len(suspects), share(given), share(corrected))
 
 
 def truly(stream: Replay, data: DataSet) -> Iterator[Samples]:

@@ -39,7 +39,7 @@ class Settings:
     test_every: int = 10
 
     def is_tested(self, slots: int) -> bool:
-        """Say whether to test after so many slots: now and then, after the warm-up, at the end."""
+        """Return whether to test after so many slots: at intervals, after warm-up, at the end."""
         return slots % self.test_every == 0 or slots in (self.warm_up, self.slots)
 
 
@@ -97,7 +97,7 @@ class Summary:
 
 
 def methods(settings: Settings) -> dict[str, Selector]:
-    """Name the methods to compare."""
+    """Return the selectors to compare, by name."""
     return {
         "naive": Naive(),
         "ITLM, keep 0.1": ITLM(0.1),
@@ -112,17 +112,17 @@ def methods(settings: Settings) -> dict[str, Selector]:
 
 def draw_task(settings: Settings, seed: int) -> Task:
     """Draw data and flip labels to train on; rows and labels to test on are others, and right."""
-    chance = np.random.SeedSequence(seed).generate_state(4).tolist()
-    data = gaussians(samples=settings.samples, seed=chance[0])
+    seeds = np.random.SeedSequence(seed).generate_state(4).tolist()
+    data = gaussians(samples=settings.samples, seed=seeds[0])
     stream = Replay(
         data.inputs,
         data.labels,
         Symmetric(2),  # of two classes the other: a flip
         Constant(settings.clean_ratio),
         rows_per_slot=len(data.labels),
-        seed=chance[1],
+        seed=seeds[1],
     )
-    return Task(data, next(iter(stream)), chance[2], chance[3])
+    return Task(data, next(iter(stream)), seeds[2], seeds[3])
 
 
 def run_method(

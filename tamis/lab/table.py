@@ -110,7 +110,7 @@ class Settings:
         )
 
     def named(self, experiment: str) -> str:
-        """Name an experiment so that nobody takes the quick one for the whole."""
+        """Return an experiment's name, marked where it is the quick version."""
         return f"quick {experiment}" if self.is_quick else experiment
 
 
@@ -125,9 +125,9 @@ WHY = {
     "window": "w: the newest state alone; the averaged weights stand beside every number",
     "ogrs": "M is steps, alpha step_size, gamma price_step, zeta max_uses: the library's default,"
     " set on 5,000 rows of MNIST",
-    "candidates": "rows that OGRS as printed walks among, drawn anew each slot: 4 a pick, as many"
+    "candidates": "rows that OGRS as printed walks among, drawn again each slot: 4 a pick, as many"
     " as the default looks at; the paper goes past all rows at every step of every chain",
-    "shown": "rows that ITLM ranks, drawn anew each slot: as many as the other rules look at; to"
+    "shown": "rows that ITLM ranks, drawn again each slot: as many as the other rules look at; to"
     " rank all 50,000 a slot would cost more than two hundred naive ones",
     "model": "MNIST: the paper's; it does not say how wide, here 256 hidden units",
     "colour_model": "CIFAR-10: the paper's; here with the stem for small images",
@@ -140,7 +140,10 @@ WHY = {
 
 @dataclass(frozen=True)
 class Run:
-    """One training run. `reading` is that of the dynamic stream, `clean_ratio` there the mean."""
+    """One training run: an experiment on some data, by one method, from one seed.
+
+    `reading` is that of the dynamic stream, and `clean_ratio` is the mean there.
+    """
 
     experiment: str
     data: str
@@ -202,7 +205,7 @@ def walk_one_by_one(rule: OGRSVariant, walk: Walk, starts: Sequence[int]) -> lis
 
 
 def methods(settings: Settings) -> dict[str, Method]:
-    """Name the rows of the table, each with how it is set up."""
+    """Return the rows of the table by name, each with its builder."""
     window, few = settings.window, {"window": settings.window, "pool_size": settings.shown}
     rows = [
         Method("OGRS", selecting(lambda _: settings.ogrs, window=window), "ogrs"),
@@ -224,7 +227,7 @@ def methods(settings: Settings) -> dict[str, Method]:
 
 
 def trimming(keep: float) -> Callable[[Scene], ITLM]:
-    """Tell ITLM a clean ratio that is not the cell's."""
+    """Return a builder of ITLM with a fixed clean ratio, whatever the cell's is."""
     return lambda _: ITLM(keep)
 
 
@@ -302,8 +305,8 @@ def by_run(lines: Sequence[Line]) -> dict[tuple[str, ...], list[Line]]:
     return found
 
 
-def is_whole(curve: Sequence[Line], slots: int) -> bool:
-    """Say whether a curve has all its lines, as far apart as the first is from the start."""
+def is_complete(curve: Sequence[Line], slots: int) -> bool:
+    """Return whether a curve has all its lines, evenly spaced."""
     return curve[-1].slot >= slots and len(curve) == -(-curve[-1].slot // curve[0].slot)
 
 
@@ -314,7 +317,7 @@ def load(name: str, folder: Path | None) -> DataSet:
 
 
 def machine(device: str) -> str:
-    """Say in a word or two what a run was made on: it stands in every line."""
+    """Return a short name of the machine, for every line."""
     what = f"{os.cpu_count()} cores"
     if device == "cuda":
         what = torch.cuda.get_device_name().removeprefix("NVIDIA ")

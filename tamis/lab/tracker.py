@@ -126,7 +126,7 @@ class Both(Tracker):
         self.alarm = Alarm(classes)
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
-        """Show rows to both."""
+        """Update both with the rows of a slot."""
         super().update(probabilities, labels)
         self.alarm.update(probabilities, labels)
 
@@ -217,7 +217,7 @@ def measure(cell: Cell, readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def judge(cell: Cell, alarms: Sequence[tuple[int, Change]]) -> dict[str, Any]:
-    """Tell alarms that were right from those that were not."""
+    """Separate correct alarms from false ones."""
     later = [
         (slot - cell.changes_at, said.kind) for slot, said in alarms if slot >= cell.changes_at
     ]

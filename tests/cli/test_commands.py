@@ -90,8 +90,9 @@ def test_a_mistake_names_the_nearest(arguments: str, message: str, capsys) -> No
     assert error == f"{message} (see {where} --help)\n"
 
 
-@pytest.mark.xfail(reason="train and stream still import torch at the top", strict=False)
-@pytest.mark.parametrize("arguments", ["--help", "trian", "lab bench --help", "list --zzz"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "trian", "list --zzz", *(f"{name} --help" for name in NAMES)]
+)
 def test_help_and_mistakes_do_not_import_torch(arguments: str) -> None:
     program = f"""
 import sys

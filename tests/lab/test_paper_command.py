@@ -157,7 +157,7 @@ def test_the_quick_one_says_so_and_keeps_apart(capsys: pytest.CaptureFixture[str
     assert reproduce("table", *quick, "--slots", "40", "--clean-ratios", "0.9") == 0
     assert reproduce("dynamic", *quick, "--slots", "40", "--readings", "noise") == 0
     printed = capsys.readouterr().out
-    assert printed.count("the quick one") == 2
+    assert printed.count("the quick version") == 2
     names = {line.experiment for line in read(Path("runs/quick/curves.csv"), Line)}
     assert names == {"quick table", "quick dynamic"}
     page = Path("runs/quick/results.md").read_text()

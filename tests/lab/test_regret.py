@@ -78,7 +78,7 @@ def test_recorded_chains_are_those_of_select(
     assert torch.equal(chains.rows[:, 0], starts)
     assert chains.rows[:, -1].tolist() == [picks.rows.item() for picks in alone]
     regrets = [picks.search.regret.item() for picks in alone]
-    assert lagrangian_regret(chains.slopes).tolist() == pytest.approx(regrets)
+    assert lagrangian_regret(chains.gradients).tolist() == pytest.approx(regrets)
     stayed = (chains.rows[:, 1:] == chains.rows[:, :-1]).double().mean(dim=1)
     assert stayed.tolist() == pytest.approx([picks.search.stayed.item() for picks in alone])
 
@@ -136,14 +136,14 @@ def test_random_rows_are_those_the_generator_gives(terrain: Terrain) -> None:
     one, two = (wander(terrain, starts, 6, Generator().manual_seed(0)) for _ in range(2))
     assert one.rows.shape == (2, 7)
     assert torch.equal(one.rows, two.rows)
-    assert torch.equal(one.slopes[:, 0], terrain.slopes[starts])
+    assert torch.equal(one.gradients[:, 0], terrain.gradients[starts])
 
 
 def test_the_same_settings_give_the_same_numbers() -> None:
     one, two = (run_case(replace(TINY, seeds=1), CASES[0], lambda: None) for _ in range(2))
     for first, second in zip(one, two, strict=True):
         assert torch.equal(first.lagrangian.mean, second.lagrangian.mean)
-        assert first.lagrangian.whole == second.lagrangian.whole
+        assert first.lagrangian.all == second.lagrangian.all
         assert torch.equal(first.path, second.path)
 
 
@@ -164,7 +164,7 @@ def test_a_case_is_measured_from_the_same_starts_in_every_way() -> None:
 def test_training_leaves_no_uses_behind() -> None:
     terrain = train(CASES[0], TINY, seed=0)
     assert terrain.pool.uses.sum() == 0
-    assert terrain.slopes.norm(dim=1).min() > 0
+    assert terrain.gradients.norm(dim=1).min() > 0
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

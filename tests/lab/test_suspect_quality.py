@@ -12,10 +12,10 @@ from sklearn.metrics import average_precision_score
 from tamis.cli.main import main
 from tamis.lab.suspect_quality import (
     Settings,
-    ask_cleanlab,
     average_precision,
     in_chunks,
     measure,
+    rank_by_cleanlab,
     rate,
     truly,
 )
@@ -51,9 +51,9 @@ def test_the_truth_is_that_of_the_ledger() -> None:
 
 
 def test_cleanlab_is_asked_as_it_wants(blobs, blob_model) -> None:
-    beliefs = blob_model(blobs.inputs).softmax(dim=1).detach()
-    given = beliefs.gather(1, blobs.labels[:, None])[:, 0]
-    scores = ask_cleanlab(blobs.labels, beliefs, "self_confidence")
+    probabilities = blob_model(blobs.inputs).softmax(dim=1).detach()
+    given = probabilities.gather(1, blobs.labels[:, None])[:, 0]
+    scores = rank_by_cleanlab(blobs.labels, probabilities, "self_confidence")
     assert torch.allclose(scores, 1 - given.double(), atol=1e-6)
 
 

@@ -28,7 +28,7 @@ SHOWN = {
 
 
 def run(options: Namespace) -> int:
-    """Run what is not there yet, then print the whole part."""
+    """Run the missing cells, then print the part."""
     path: Path = options.out / f"{options.part}.csv"
     done = {tuple(row[:6]) for row in read(path)}
     missing = [cell for cell in cells(options.part) if key(cell) not in done]
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
 
 
 def read(path: Path) -> list[list[str]]:
-    """Read the results that are there."""
+    """Read the results so far."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def append(path: Path, result: Result) -> None:
 
 
 def as_table(part: str, rows: list[list[str]]) -> Table:
-    """Show means over seeds, in the order in which the part lists its cells."""
+    """Return a table of means over seeds, in the order of the part's cells."""
     table = Table(title=f"audit: {part}, means over seeds", box=None, padding=(0, 1))
     for title in ("name", "data", *SHOWN.values()):
         table.add_column(title, justify="left" if title in {"name", "data"} else "right")

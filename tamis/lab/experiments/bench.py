@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def run(options: Namespace) -> int:
-    """Run what is not there yet, then write the board and show it."""
+    """Run the missing cells, then write the board and print it."""
     console = Console()
     if options.list:
         console.print(list_methods())
         console.print(f"data: {', '.join(PLACES)}", highlight=False, soft_wrap=True)
         return 0
-    wanted = asked(options)
+    wanted = chosen_cells(options)
     with needs_extra("demo"):
         from tamis.lab.pages import board_findings, board_page, board_tables, markdown
     if options.page:
@@ -72,8 +72,8 @@ def list_methods() -> Table:
     return table
 
 
-def asked(options: Namespace) -> list[Cell]:
-    """List the cells that were asked for; a mistake costs one line."""
+def chosen_cells(options: Namespace) -> list[Cell]:
+    """Return the cells that the options name; a mistake costs one line."""
     for flag in ("seeds", "slots", "jobs"):
         if getattr(options, flag) is not None and getattr(options, flag) < 1:
             raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
@@ -90,7 +90,7 @@ def asked(options: Namespace) -> list[Cell]:
 
 
 def run_missing(missing: Sequence[Cell], path: Path, options: Namespace, console: Console) -> int:
-    """Run cells, and take each down as it ends; return how many failed."""
+    """Run cells, record each as it ends, and return how many failed."""
     failed, failures = path.with_name("failed.csv"), 0
     forget(failed, missing)
     with Bar("bench", len(missing), console, "runs") as bar:
@@ -109,14 +109,14 @@ def run_missing(missing: Sequence[Cell], path: Path, options: Namespace, console
 
 
 def describe(failure: Failure[Cell]) -> str:
-    """Say what failed."""
+    """Return a sentence about a failed run."""
     cell = failure.cell
     where = f"{cell.data}, {cell.noise} noise, clean ratio {cell.clean_ratio:g}"
     return f"Failed: {cell.method} on {where}, seed {cell.seed}: {failure.error}"
 
 
 def forget(path: Path, again: Iterable[Cell]) -> None:
-    """Take from the file of failures those that are tried again."""
+    """Remove from the file of failures those that are tried again."""
     if path.exists():
         tried = {key(cell, Cell) for cell in again}
         with path.open(newline="", encoding="utf-8") as file:
@@ -124,7 +124,7 @@ def forget(path: Path, again: Iterable[Cell]) -> None:
 
 
 def as_table(board: board_tables.Table) -> Table:
-    """Show the better accuracy at each clean ratio, and beside it what it cost."""
+    """Return a table of the better accuracy at each clean ratio, beside its cost."""
     table = Table(title=board.title, box=None, padding=(0, 1))
     table.add_column("method")
     for ratio in board.clean_ratios:

@@ -1,4 +1,4 @@
-"""What a caller has asked for, checked before minutes of work and not after."""
+"""Arguments of the experiments, checked before minutes of work and not after."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEAREST = 3
 
 
 def make_folder(folder: Path) -> Path:
-    """Make sure of the folder to write to."""
+    """Make the folder to write to, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -35,7 +35,7 @@ def named(text: str, known: Sequence[str], flag: str) -> list[str]:
             if name:
                 break
         else:
-            raise UsageError(f"--{flag}: there is no {parts[0]!r}; {nearest(parts[0], known)}.")
+            raise UsageError(f"--{flag}: no {parts[0]!r}; {nearest(parts[0], known)}.")
         found.append(name)
         del parts[:count]
     if not found:
@@ -44,7 +44,7 @@ def named(text: str, known: Sequence[str], flag: str) -> list[str]:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Say which names come near a wrong one; where there are few, say them all."""
+    """Return the names nearest to a wrong one; all of them where they are few."""
     if len(known) <= 2 * NEAREST:
         return f"there are {', '.join(known)}"
     spelt = {name.lower(): name for name in known}

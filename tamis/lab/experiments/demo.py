@@ -16,7 +16,7 @@ from tamis.monitoring.progress import Bar
 
 
 def run(options: Namespace) -> int:
-    """Run the methods one after another, show a table, write the folder."""
+    """Run the methods one after another, print a table, write the folder."""
     with needs_extra("demo"):
         from tamis.lab.pages.demo_page import log_path, write_demo
     console = Console()
@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
 
 
 def as_table(demo: Demo, results: list[Result]) -> Table:
-    """Show how the methods did."""
+    """Return a table of the methods."""
     ratios = ", ".join(map(str, demo.settings.clean_ratios))
     table = Table(title=f"digits, clean ratio {ratios}, {demo.slots} slots")
     table.add_column("method")

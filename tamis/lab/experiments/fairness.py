@@ -17,7 +17,7 @@ from tamis.monitoring.progress import Bar
 
 
 def run(options: Namespace) -> int:
-    """Run every method under every seed, show a table, write the numbers."""
+    """Run every method under every seed, print a table, write the numbers."""
     if options.seeds < 1 or options.slots <= Settings.warm_up:
         raise UsageError(f"--seeds is at least 1, and --slots more than {Settings.warm_up}.")
     torch.set_num_threads(1)  # one against two threads gives other bits, and is no slower here
@@ -50,7 +50,7 @@ def write(results: list[Result], folder: Path) -> Path:
 
 
 def as_table(names: list[str], results: list[Result]) -> Table:
-    """Show means over seeds."""
+    """Return a table of means over seeds."""
     table = Table(title="digits, a fifth of them faint; means over seeds")
     table.add_column("method")
     for title in ("gap in share", "accuracy", "accuracy on the faint", "purity"):
@@ -68,7 +68,7 @@ def as_table(names: list[str], results: list[Result]) -> Table:
 
 
 def verdict(results: list[Result]) -> str:
-    """Say by how much the gap fell, and what it cost."""
+    """Return a sentence about how far the gap fell, and its cost in accuracy."""
     plain, fair = (
         [result for result in results if result.method == name] for name in ("OGRS", "OGRS, fair")
     )

@@ -28,7 +28,7 @@ LINES = 20
 
 
 def run_table(options: Namespace) -> int:
-    """Run the cells of the table that are not there yet."""
+    """Run the cells of the table that are missing."""
     settings = settings_of(options)
     if options.slots:
         every = min(settings.every, max(1, options.slots // LINES))
@@ -37,16 +37,16 @@ def run_table(options: Namespace) -> int:
     given = options.clean_ratios
     wanted = table.runs(
         settings,
-        asked(options.data, list(DATA), "data") or ["mnist", "cifar10"],
+        chosen(options.data, list(DATA), "data") or ["mnist", "cifar10"],
         ratios(",".join(given), "clean-ratios") if given else table.CLEAN_RATIOS,
-        asked(options.methods, known, "methods") or known,
+        chosen(options.methods, known, "methods") or known,
         range(options.seeds or (1 if settings.is_quick else 5)),
     )
     return run_missing(wanted, table.run_table, settings, settings.slots, options)
 
 
 def run_dynamic(options: Namespace) -> int:
-    """Run the dynamic streams that are not there yet."""
+    """Run the dynamic streams that are missing."""
     settings = settings_of(options)
     if options.slots:
         slots = max(1, options.slots // len(dynamic.PRINTED))
@@ -55,9 +55,9 @@ def run_dynamic(options: Namespace) -> int:
     known = list(table.methods(settings))
     wanted = dynamic.runs(
         settings,
-        asked(options.data, list(DATA), "data") or ["cifar10"],
-        asked(options.readings, list(dynamic.READINGS), "readings") or list(dynamic.READINGS),
-        asked(options.methods, known, "methods") or dynamic.ROWS,
+        chosen(options.data, list(DATA), "data") or ["cifar10"],
+        chosen(options.readings, list(dynamic.READINGS), "readings") or list(dynamic.READINGS),
+        chosen(options.methods, known, "methods") or dynamic.ROWS,
         range(options.seeds or (1 if settings.is_quick else 2)),
     )
     slots = dynamic.slots_of(settings)
@@ -65,14 +65,14 @@ def run_dynamic(options: Namespace) -> int:
 
 
 def settings_of(options: Namespace) -> Settings:
-    """Take the whole settings, or the quick ones."""
+    """Return the full settings, or the quick ones."""
     for flag in ("seeds", "slots", "processes"):
         if getattr(options, flag) is not None and getattr(options, flag) < 1:
             raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
     return Settings.quick() if options.quick else Settings()
 
 
-def asked(given: Sequence[str] | None, known: Sequence[str], flag: str) -> list[str]:
+def chosen(given: Sequence[str] | None, known: Sequence[str], flag: str) -> list[str]:
     """Read names; none, where none are given."""
     return named(",".join(given), known, flag) if given else []
 
@@ -84,15 +84,15 @@ def run_missing(
     slots: int,
     options: Namespace,
 ) -> int:
-    """Run what is not there yet, a block of lines a run; then show all that was asked for."""
+    """Run the missing runs, a block of lines each; then print the chosen ones."""
     console, deadline = Console(), Deadline.after(options.limit)
     if not options.no_page:
         check_page(options.page)
     default = f"runs/{'quick' if settings.is_quick else 'paper'}"
     path = make_folder(options.out or Path(default)) / "curves.csv"
     if settings.is_quick:
-        console.print("This is the quick one: fewer slots, and no ResNet. Not the paper's.")
-    there = whole_runs(path, wanted, slots)
+        console.print("This is the quick version: fewer slots, and no ResNet. Not the paper's.")
+    there = complete_runs(path, wanted, slots)
     missing = [run for run in wanted if key(run, Run) not in there]
     for name in dict.fromkeys(run.data for run in missing):
         table.load(name, options.data_folder)  # missing data is reported before any run
@@ -139,7 +139,7 @@ def run_page(options: Namespace) -> int:
 
 
 def check_page(page: Path | None) -> None:
-    """See to it that a page can be written, before hours of work and not after."""
+    """Check that a page can be written, before hours of work and not after."""
     try:
         from tamis.lab.pages.markdown import put_between, read_page
         from tamis.lab.pages.paper_page import PART
@@ -162,12 +162,14 @@ def write_page(path: Path, page: Path | None, settings: Settings, console: Conso
     console.print(f"Page: {written}", markup=False, highlight=False)
 
 
-def whole_runs(path: Path, wanted: Sequence[Run], slots: int) -> dict[tuple[str, ...], list[Line]]:
+def complete_runs(
+    path: Path, wanted: Sequence[Run], slots: int
+) -> dict[tuple[str, ...], list[Line]]:
     """Read the runs that ended; what was cut short is dropped from the file for good."""
     lines = read(path, Line)
     curves = table.by_run(lines)
     names = {key(run, Run) for run in wanted}
-    short = {name for name in names & set(curves) if not table.is_whole(curves[name], slots)}
+    short = {name for name in names & set(curves) if not table.is_complete(curves[name], slots)}
     if any(curves[name][-1].slot > slots for name in names & set(curves)):
         raise UsageError(f"{path} has longer runs than these {slots} slots: name another --out.")
     if short:
@@ -177,7 +179,7 @@ def whole_runs(path: Path, wanted: Sequence[Run], slots: int) -> dict[tuple[str,
 
 
 def seconds_like(done: Sequence[Sequence[Line]], run: Run) -> float:
-    """Say how long a run may take, by those of the same kind that are done; 0 if there is none."""
+    """Return how long a run may take, by finished ones of its kind; 0 if there are none."""
     took = [
         mean(line.milliseconds for line in curve) * curve[-1].slot / 1000
         for curve in done
@@ -188,7 +190,7 @@ def seconds_like(done: Sequence[Sequence[Line]], run: Run) -> float:
 
 
 def as_table(curves: Sequence[Sequence[Line]]) -> Table:
-    """Show where runs ended, means over seeds."""
+    """Return a table of where runs ended, means over seeds."""
     shown = Table(title="accuracy at the end, means over seeds", box=None, padding=(0, 1))
     for title in ("data", "clean", "reading", "method"):
         shown.add_column(title)

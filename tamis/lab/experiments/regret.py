@@ -46,7 +46,7 @@ def run(options: Namespace) -> int:
 
 
 def as_table(settings: Settings, results: Sequence[Result]) -> Table:
-    """Show the powers of M, and the price at the most steps against its bound."""
+    """Return a table of the powers of M, and of the price at the most steps with its bound."""
     table = Table(
         title=f"{results[0].case}, M = {settings.steps[0]} to {settings.steps[-1]}",
         caption="power of M with its 95% interval over all M, and below it from"
@@ -71,7 +71,7 @@ def as_table(settings: Settings, results: Sequence[Result]) -> Table:
 
 def as_cell(growth: Growth) -> str:
     """Write two powers and their intervals, one below the other."""
-    return f"{growth.whole}\n{growth.late}"
+    return f"{growth.all}\n{growth.late}"
 
 
 def price_cells(result: Result) -> tuple[str, str, str]:

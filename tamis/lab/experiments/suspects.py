@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
 
 
 def as_table(found: Sequence[Found], data: str) -> Table:
-    """Show the means over seeds."""
+    """Return a table of means over seeds."""
     settings = found[0].settings
     title = f"{data}, {settings.noise}, clean ratio {settings.clean_ratio}, {len(found)} seeds"
     table = Table(title=title)

@@ -19,7 +19,7 @@ from tamis.monitoring.progress import Bar
 
 
 def run(options: Namespace) -> int:
-    """Run every method under every seed, show a table, write the folder."""
+    """Run every method under every seed, print a table, write the folder."""
     with needs_extra("demo"):
         from tamis.lab.pages.synthetic_page import summaries, write_synthetic
     seeds, slots = options.seeds, options.slots
@@ -60,7 +60,7 @@ def run_all(settings: Settings, console: Console) -> dict[str, list[Run]]:
 
 
 def as_table(settings: Settings, rows: Sequence[Summary]) -> Table:
-    """Show how the methods did, over all seeds."""
+    """Return a table of the methods, over all seeds."""
     table = Table(
         title=f"two Gaussians, clean ratio {settings.clean_ratio}, {settings.seeds} seeds, "
         f"{settings.slots} slots",

@@ -30,7 +30,7 @@ from tamis.monitoring.progress import Bar
 
 
 def run(options: Namespace) -> int:
-    """Run what is not there yet, then show what came of all that was asked for."""
+    """Run the missing cells, then print the results of the chosen ones."""
     for flag in ("slots", "rows", "k", "seeds", "jobs"):
         if getattr(options, flag) < 1:
             raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
@@ -53,8 +53,8 @@ def run(options: Namespace) -> int:
             for result in outcomes(missing, options):
                 append(path, [result])
                 bar.advance(result.change)
-    asked = {key(cell, Cell) for cell in wanted}
-    results = [result for result in read(path, Result) if key(result, Cell) in asked]
+    chosen = {key(cell, Cell) for cell in wanted}
+    results = [result for result in read(path, Result) if key(result, Cell) in chosen]
     console.print(ratio_table(results))
     console.print(alarm_table(results))
     console.print(findings(results), highlight=False)
@@ -73,7 +73,7 @@ def outcomes(missing: Sequence[Cell], options: Namespace) -> Iterator[Result]:
 
 
 def ratio_table(results: Sequence[Result]) -> Table:
-    """Show means over seeds on streams that do not change, and before they do."""
+    """Return a table of means over seeds on streams that do not change."""
     table = Table(title="clean ratio, means over seeds", box=None, padding=(0, 1))
     for title in ("selector", "noise"):
         table.add_column(title)
@@ -93,7 +93,7 @@ def ratio_table(results: Sequence[Result]) -> Table:
 
 
 def alarm_table(results: Sequence[Result]) -> Table:
-    """Show what the alarm found, beside one that fires at random as often."""
+    """Return a table of what the alarm found, beside one that fires at random as often."""
     table = Table(title="alarm, and a dummy that fires as often", box=None, padding=(0, 1))
     table.add_column("change")
     for title in ("runs", "alarm", "right kind", "slots late", "dummy", "right kind"):
@@ -114,7 +114,7 @@ def share(value: float) -> str:
 
 
 def findings(results: Sequence[Result]) -> str:
-    """Say in plain sentences what was found."""
+    """Return sentences about the results."""
     steady = [result for result in results if result.change == "none"]
     steps = [result for result in results if result.change == "noise"]
     lines = [f"False alarms in 10,000 rows: {false_rate(results):.3f}."]

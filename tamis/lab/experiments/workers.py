@@ -41,7 +41,7 @@ class Deadline:
         return None if self.at is None else max(0.0, self.at - monotonic())
 
     def leaves(self, seconds: float) -> bool:
-        """Say whether so many seconds are left, and a moment."""
+        """Return whether so many seconds are left, and more than none."""
         left = self.left
         return left is None or 0 < left >= seconds
 
@@ -94,13 +94,13 @@ class Worker(Generic[C, R]):
         theirs.close()  # so that the pipe ends when the process does
 
     def begin(self, cell: C) -> None:
-        """Hand a cell over."""
+        """Send a cell to the process."""
         self.cell = cell
-        with suppress(OSError):  # it has died: `end` says so
+        with suppress(OSError):  # it has died: `end` reports it
             self.pipe.send(cell)
 
     def end(self) -> R | Failure[C]:
-        """Take what came of it."""
+        """Return the outcome of the cell."""
         try:
             outcome: R | Failure[C] = self.pipe.recv()
             return outcome

@@ -78,7 +78,7 @@ def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
 
 
 def log_path(folder: Path, method: str) -> Path:
-    """Name the log of a method."""
+    """Return the path of a method's log."""
     name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in method)
     return folder / f"log-{name.strip('-').lower()}.jsonl"
 
@@ -90,7 +90,7 @@ def last_accuracy(result: Result) -> float:
 
 
 def findings(results: Sequence[Result]) -> list[str]:
-    """Say in plain sentences who won, whoever it is."""
+    """Return sentences about which method won."""
     at = {result.name: last_accuracy(result) for result in results}
     lead = at.pop(LEAD)
     lines = []
@@ -103,7 +103,7 @@ def findings(results: Sequence[Result]) -> list[str]:
 
 
 def follows(demo: Demo, result: Result) -> str:
-    """Say how far the tracked clean ratio was from the true one."""
+    """Return a sentence about the error of the tracked clean ratio."""
     off = [abs(est.value - demo.clean_ratio(slot)) for slot, est in result.tracked.items()]
     return (
         f"The clean ratio, which {LEAD} does not know, was tracked to within {mean(off):.2f} in "
@@ -118,7 +118,7 @@ def hits(demo: Demo, result: Result) -> tuple[int, int, int]:
 
 
 def cards(demo: Demo, result: Result) -> list[Card]:
-    """Show the worst suspects, with their images."""
+    """Return the worst suspects, with their images."""
     shown = result.suspects[:SHOWN]
     wanted = {int(suspect.id) for suspect in shown}
     images = {

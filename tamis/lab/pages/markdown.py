@@ -47,7 +47,7 @@ def read_page(page: Path, part: str = "board") -> str:
 
 
 def put_between(page: str, text: str, part: str = "board") -> str:
-    """Put a part between its two marks on a page, and leave the rest alone.
+    """Return a page with a part between its two marks; the rest is unchanged.
 
     >>> put_between("a <!-- board -->old<!-- /board --> b", "new")
     'a <!-- board -->\\nnew\\n<!-- /board --> b'

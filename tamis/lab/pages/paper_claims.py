@@ -30,20 +30,20 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Say where, in a few words."""
+        """Data set and clean ratio, in a few words."""
         if self.reading:
             return f"{self.reading} reading, slot {self.slot:,}"
         return f"{SHORT.get(self.data, self.data)} at {as_ratio(self.clean_ratio)}"
 
     def printed(self, method: str) -> float | None:
-        """Give the paper's number, where it has one."""
+        """Return the paper's number, where it has one."""
         row = PAPER.get(self.data, {}).get(method, ())
         numbers = dict(zip(CLEAN_RATIOS, row, strict=False))
         return None if self.reading else numbers.get(self.clean_ratio)
 
     @property
     def is_printed(self) -> bool:
-        """Say whether the paper's table has this cell."""
+        """Whether the paper's table has this cell."""
         return self.printed(OURS) is not None
 
 
@@ -87,7 +87,7 @@ def standings(curves: Sequence[Curve]) -> dict[Place, dict[str, Standing]]:
 
 
 def printed_faults() -> list[str]:
-    """Say where the paper's claims do not hold in its own table."""
+    """Return where the paper's claims do not hold in its own table."""
     text = []
     for data, rows in PAPER.items():
         for ratio, number in zip(CLEAN_RATIOS, rows[OURS], strict=False):
@@ -109,7 +109,7 @@ def printed_faults() -> list[str]:
 
 
 def table_findings(places: Sequence[Place], found: Mapping[Place, Here]) -> list[str]:
-    """Say for every cell where a claim does not hold, the paper's or our own."""
+    """Return, for every cell, the claims that do not hold, the paper's or our own."""
     there = [place for place in places if place in found]
     name = SHORT.get(places[0].data, places[0].data)
     text = faults(there, found, not_above_naive, not_above_itlm, not_best_told, converged)
@@ -122,7 +122,7 @@ def table_findings(places: Sequence[Place], found: Mapping[Place, Here]) -> list
 
 
 def stream_findings(places: Sequence[Place], found: Mapping[Place, Here]) -> list[str]:
-    """Say at which quarters OGRS is behind ITLM, and our own rule behind anything."""
+    """Return the quarters at which OGRS is behind ITLM, and our own rule behind any."""
     there = [place for place in places if place in found]
     return faults(there, found, not_above_itlm) + (
         faults(there, found, not_best) or praise(there, found)
@@ -139,7 +139,7 @@ def faults(
 
 
 def praise(places: Sequence[Place], found: Mapping[Place, Here]) -> list[str]:
-    """Say that our own rule is nowhere beaten, where it was run."""
+    """Return whether our own rule is beaten anywhere, where it was run."""
     if not any(BEST in found[place] for place in places):
         return []
     what = "quarter" if places[0].reading else "cell"
@@ -219,7 +219,7 @@ def ahead_of(method: str, here: Here, rows: Sequence[str]) -> dict[str, str]:
 
 
 def exceeds(one: float | None, other: float | None) -> bool:
-    """Say whether a number is above another; one that is not there is not."""
+    """Return whether a number is above another; a missing one is not."""
     return one is not None and other is not None and one > other
 
 

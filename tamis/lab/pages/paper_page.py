@@ -76,10 +76,10 @@ def write_paper(
 
 def to_markdown(lines: Sequence[Line], page: Path, folder: Path, settings: Settings) -> str:
     """Write all that curves say as a section of a Markdown page."""
-    curves = whole(lines)
+    curves = complete(lines)
     text = [f"## The paper's experiments on real data{', quick' if settings.is_quick else ''}", ""]
     if settings.is_quick:
-        text += ["**This is the quick one: fewer slots, and no ResNet. Not the paper's.**", ""]
+        text += ["**This is the quick version: fewer slots, and no ResNet. Not the paper's.**", ""]
     text += [about(curves), "", *(f"{line}\n" for line in LEGEND)]
     text += ["Of the paper's own numbers:", "", *bullets(printed_faults())]
     for data, mine in parts(curves, settings.named("table")).items():
@@ -91,7 +91,7 @@ def to_markdown(lines: Sequence[Line], page: Path, folder: Path, settings: Setti
     return "\n".join([*text, *settings_part(settings)])
 
 
-def whole(lines: Sequence[Line]) -> list[Curve]:
+def complete(lines: Sequence[Line]) -> list[Curve]:
     """Sort lines into curves, and leave out those shorter than others of their experiment."""
     curves = list(by_run(lines).values())
     longest: dict[tuple[str, str], list[int]] = {}
@@ -114,7 +114,7 @@ def parts(curves: Sequence[Curve], experiment: str) -> dict[str, list[Curve]]:
 
 
 def about(curves: Sequence[Curve]) -> str:
-    """Say how many runs there are, and what they were made on."""
+    """Return how many runs there are, and what they were made on."""
     made = Counter(curve[0].machine for curve in curves)
     where = "; ".join(f"{name} ({count:,})" for name, count in made.most_common())
     return f"Runs: {len(curves):,}. Made on {where or 'nothing yet'}."
@@ -205,7 +205,7 @@ def settings_part(settings: Settings) -> list[str]:
 
 def draw_all(lines: Sequence[Line], settings: Settings) -> dict[str, Figure]:
     """Draw every figure, by the name of its file."""
-    curves, figures = whole(lines), {}
+    curves, figures = complete(lines), {}
     for data, mine in parts(curves, settings.named("table")).items():
         ratios = sorted({curve[0].clean_ratio for curve in mine}, reverse=True)
         panels = {
@@ -230,7 +230,7 @@ def draw_all(lines: Sequence[Line], settings: Settings) -> dict[str, Figure]:
 
 
 def images(name: str, folder: Path, page: Path) -> list[str]:
-    """Show the figures on the page."""
+    """Return the figures as Markdown images."""
     way = Path(os.path.relpath(folder.resolve(), page.resolve().parent)).as_posix()
     text = []
     for kind, (_, title) in FIGURES.items():

@@ -32,24 +32,24 @@ def write_regret(settings: Settings, results: Sequence[Result], folder: Path) ->
 
 
 def finding(settings: Settings, results: Sequence[Result]) -> str:
-    """Say in a plain sentence what the regrets of one case grow with, whatever it is.
+    """Return a sentence about how the regrets of one case grow.
 
     Judged by late growth, since a claim of O(sqrt(M)) is one about many steps.
     """
     of = {result.way: result for result in results}
-    limited, chance = of[LIMITED], of[RANDOM].lagrangian.late
+    limited, random = of[LIMITED], of[RANDOM].lagrangian.late
     holds = "holds" if limited.slater else "does not always hold"
     return (
         f"{limited.case}: with zeta > 0, where Slater's condition {holds}, the Lagrangian regret"
         f" grows as M^{limited.lagrangian.late} from M = {settings.late} on,"
         f" {nearer(limited.lagrangian.late)}; that of random rows, which look for nothing,"
-        f" as M^{chance}, {nearer(chance)}; the local regret, where slopes cannot cancel,"
+        f" as M^{random}, {nearer(random)}; the local regret, where gradients cannot cancel,"
         f" as M^{limited.local.late}, {nearer(limited.local.late)}."
     )
 
 
 def nearer(exponent: Exponent) -> str:
-    """Say which of the two powers is nearer, if the interval tells."""
+    """Return which of the two powers is nearer, if the interval excludes the other."""
     if exponent.high <= SQRT:
         return "no faster than sqrt(M)"
     if exponent.high < BETWEEN:
@@ -81,7 +81,7 @@ def exponents(results: Iterable[Result]) -> list[list[object]]:
     rows: list[list[object]] = [["data", "setting", "regret", "steps", "exponent", "low", "high"]]
     for result in results:
         for name, growth in (("lagrangian", result.lagrangian), ("local", result.local)):
-            for span, fitted in (("all", growth.whole), ("late", growth.late)):
+            for span, fitted in (("all", growth.all), ("late", growth.late)):
                 values = (f"{value:.4f}" for value in fitted)
                 rows.append([result.case, result.way, name, span, *values])
     return rows
@@ -108,7 +108,7 @@ def draw_regret(settings: Settings, results: Sequence[Result]) -> Figure:
         draw_growth(middle, settings, {result.way: result.local for result in of_case})
         draw_price(bottom, settings, {result.way: result for result in of_case})
         if case == cases[0]:
-            top.set_ylabel("Lagrangian regret, |sum of slopes|")
+            top.set_ylabel("Lagrangian regret, |sum of gradients|")
             middle.set_ylabel("local regret, sum of |slope|²")
             bottom.set_ylabel("highest price of any chain")
     return figure
@@ -126,13 +126,13 @@ def draw_growth(axes: Axes, settings: Settings, growths: dict[str, Growth]) -> N
         )  # fmt: skip
     for way, growth in growths.items():
         mean = growth.mean.numpy()
-        label = f"{way}:  {growth.whole}; {growth.late}"
+        label = f"{way}:  {growth.all}; {growth.late}"
         axes.plot(
             steps, mean, MARKERS[way], color=COLOURS[way], markersize=4.5, fillstyle="none",
             label=label,
         )  # fmt: skip
-        middle = np.exp(np.log(mean).mean() - growth.whole.value * np.log(steps).mean())
-        axes.plot(steps, middle * steps**growth.whole.value, color=COLOURS[way], linewidth=1.2)
+        middle = np.exp(np.log(mean).mean() - growth.all.value * np.log(steps).mean())
+        axes.plot(steps, middle * steps**growth.all.value, color=COLOURS[way], linewidth=1.2)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(steps, [f"{step:g}" for step in steps])
@@ -164,7 +164,7 @@ def draw_price(axes: Axes, settings: Settings, results: dict[str, Result]) -> No
 
 
 def finish(axes: Axes, title: str) -> None:
-    """Give axes their legend and grid."""
+    """Add legend and grid to axes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#eeeeee")
     axes.legend(

@@ -96,7 +96,7 @@ class Gap(NamedTuple):
 
     @property
     def side(self) -> Side:
-        """Say where the first method stands, as far as the seeds can tell."""
+        """Return how the first method compares, as far as the seeds allow."""
         if abs(self.points) <= self.error:
             return "level"
         return "above" if self.points > 0 else "below"
@@ -121,7 +121,7 @@ def findings(settings: Settings, runs: Runs) -> list[str]:
 
 
 def judge_claim(claim: Claim, runs: Runs) -> str:
-    """Say whether a claim holds over these seeds."""
+    """Return whether a claim holds over these seeds."""
     gap = gap_between(runs[claim.one], runs[claim.other])
     return (
         f"{claim.one} ends {abs(gap.points):.1f} points "
@@ -132,7 +132,7 @@ def judge_claim(claim: Claim, runs: Runs) -> str:
 
 
 def judge_warm_up(settings: Settings, runs: Runs) -> str:
-    """Say what the methods start from: one that trusts losses is as right as its first model."""
+    """Return what the methods start from: trimming by losses is as good as the first model."""
     first = runs["naive"]
     begins = at_slot(first, settings.warm_up)
     blind = begins <= 0.5
@@ -198,7 +198,7 @@ def draw_accuracy(axes: Axes, settings: Settings, runs: Runs) -> None:
         slots = np.array(of_seeds[0].tested)
         raw = np.array([[accuracy.raw for accuracy in run.accuracy] for run in of_seeds])
         middle, band = raw.mean(axis=0), raw.std(axis=0, ddof=1)
-        own = slots >= (settings.warm_up if place else 0)  # all warm up alike: drawn once
+        own = slots >= (settings.warm_up if place else 0)  # identical warm-ups: drawn once
         edges = (middle - band)[own], (middle + band)[own]
         axes.fill_between(slots[own], *edges, color=colour, alpha=0.06, linewidth=0)
         for edge in edges:
