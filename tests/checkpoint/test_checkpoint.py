@@ -444,7 +444,7 @@ class TestMismatch:
         Checkpoints(tmp_path).save(trainer)
         for other, text in (
             (make_trainer(model=start(mlp, (2,), 3, 0)), "the model has or lacks"),
-            (make_trainer(buffer=Sliding(59)), "59 rows has no place"),
+            (make_trainer(buffer=Sliding(59)), "59 rows cannot hold"),
             (make_trainer(Plausible()), "window"),
             (make_trainer(optimizer=torch.optim.Adam), "optimizer has other groups"),
         ):
