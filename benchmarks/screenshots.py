@@ -47,7 +47,7 @@ def main() -> None:
         for key, word in (("r", "relabelled"), ("k", "keep")):
             tab.press(key)
             tab.wait(f"document.querySelector('#news').innerText.includes('{word}')")
-        tab.wait("document.querySelectorAll('#near .card').length === 5")
+        tab.wait("document.querySelectorAll('#neighbours .card').length === 5")
         take(tab, options.out / "review.png")
         tab = browser.open(server.url, 390, 1500)
         tab.wait(DRAWN)

@@ -33,7 +33,7 @@ def run(options: Namespace) -> int:
     from tamis.review import exchange
 
     form = exchange.FORMATS[options.format]
-    out = options.out or Path(f"review-{options.format}{form.ending}")
+    out = options.out or Path(f"review-{options.format}{form.suffix}")
     reviewed, classes = exchange.read_run(options.run, options.which)
     if not reviewed:
         raise UsageError(f"{options.run} holds no suspects and no decisions to write.")

@@ -35,9 +35,9 @@ def run(options: Namespace) -> int:
     if not options.file.exists():
         raise UsageError(f"{options.file} does not exist.")
     form = exchange.FORMATS[options.format or exchange.guess_format(options.file)]
-    taken = exchange.take_in(options.folder, form.read(options.file), options.author or user())
+    result = exchange.import_decisions(options.folder, form.read(options.file), options.author or user())
     console = Console()
-    console.print(f"{taken.new} decisions added, {taken.same} were in force already.")
-    if taken.strange:
-        console.print(f"Warning: {taken.strange} are about rows or classes that the run lacks.")
+    console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
+    if result.unknown:
+        console.print(f"Warning: {result.unknown} are about rows or classes that the run lacks.")
     return 0

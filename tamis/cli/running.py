@@ -17,7 +17,7 @@ from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
-from tamis.review import Suspect
+from tamis.runs import Suspect
 from tamis.runs import Decisions, RunMetadata
 from tamis.selectors import Plausible
 from tamis.training import Trainer
@@ -128,14 +128,12 @@ def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, consol
     console.print(f"To look, and to review labels: tamis watch {run.folder}")
 
 
-def print_suspects(
-    suspects: Sequence[Suspect], rows: int, classes: Sequence[str], console: Console
-) -> None:
+def print_suspects(suspects: Sequence[Suspect], rows: int, console: Console) -> None:
     """Print how many labels look wrong, and the worst."""
     console.print(f"{len(suspects)} of {rows} labels look wrong; the worst:")
     for suspect in suspects[:PRINTED]:
-        given, suggested = classes[suspect.given], classes[suspect.suggested]
-        console.print(f"  {suspect.id}: {given}, rather {suggested} ({suspect.score:.3f})")
+        labels = f"{suspect.given}, rather {suspect.suggested}"
+        console.print(f"  {suspect.id}: {labels} ({suspect.score:.3f})")
 
 
 def clean_ratio_sentence(trainer: Trainer) -> str:

@@ -80,7 +80,7 @@ def train_stream(options: Namespace) -> int:
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     print_outcome(run, console, f"on {counts}")
     if suspects is not None:
-        print_suspects(suspects, len(trainer.buffer), metadata.classes, console)
+        print_suspects(suspects, len(trainer.buffer), console)
     print_next_step(run, suspects, console)
     return 128 + run.stop.number if run.stop else 0
 

@@ -14,7 +14,8 @@ from tamis.data import Slot
 from tamis.models import mlp, start
 from tamis.monitoring import Line, Monitor
 from tamis.noise import Estimate, Tracker
-from tamis.review import Suspect, find_suspects
+from tamis.review import find_suspects
+from tamis.runs import Suspect
 from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
 from tamis.streams import DataSet, GroundTruth, Replay, Steps, Symmetric, digits
 from tamis.training import Trainer
@@ -137,7 +138,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         slot.coverage or 0.0,
         monitor.seconds / monitor.slots,
         monitor.warnings,
-        find_suspects(trainer.averaged, rows),
+        find_suspects(trainer.averaged, rows, data.classes),
         tracked,
     )
 

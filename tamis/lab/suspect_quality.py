@@ -15,8 +15,7 @@ from tamis.buffers import Sliding
 from tamis.data import Samples, concat
 from tamis.models import mlp, start
 from tamis.noise import Tracker
-from tamis.review import Corrections, find_suspects
-from tamis.review.suspects import LabelScorer
+from tamis.review import Corrections, LabelScorer, find_suspects
 from tamis.runs import Decision, Decisions
 from tamis.selectors import Plausible
 from tamis.streams import Constant, DataSet, Noise, PairFlip, Replay, Symmetric
@@ -155,7 +154,8 @@ def review_worst(
 ) -> Review:
     """Correct the worst suspects by the true labels, and compare before and after."""
     named = [(samples, [str(number) for number in samples.ids.tolist()]) for samples in rows]
-    suspects = find_suspects(trainer.averaged, named, trainer.buffer.pool())[: settings.reviewed]
+    found = find_suspects(trainer.averaged, named, data.classes, trainer.buffer.pool())
+    suspects = found[: settings.reviewed]
     truth = torch.cat([samples.labels for samples in truly(stream, data)])
     given = torch.cat([samples.labels for samples in rows])
     reviewed = torch.tensor([suspect.row for suspect in suspects])
@@ -163,9 +163,8 @@ def review_worst(
         decisions = Decisions(Path(folder) / "decisions.jsonl")
         for number, suspect in enumerate(suspects, 1):
             right = data.classes[int(truth[reviewed[number - 1]])]
-            was = data.classes[suspect.given]
-            word, label = ("keep", None) if right == was else ("relabel", right)
-            made = Decision(suspect.id, word, label, was, suspect.row, "truth")  # type: ignore[arg-type]
+            word, label = ("keep", None) if right == suspect.given else ("relabel", right)
+            made = Decision(suspect.id, word, label, suspect.given, suspect.row, "truth")  # type: ignore[arg-type]
             decisions.decide(made, sync=number == len(suspects))
         corrections = Corrections(decisions.path, data.classes)
         corrected = torch.cat([corrections.correct(samples).labels for samples in rows])

@@ -3,7 +3,7 @@
 from tamis.review.corrections import Corrections
 from tamis.review.files import write_review_files
 from tamis.review.live import LiveSuspects
-from tamis.review.neighbours import Neighbourhood, find_neighbours, write_neighbours
+from tamis.review.neighbours import Neighbour, NeighbourIndex, find_neighbours, write_neighbours
 from tamis.review.previews import (
     encode_png,
     preview_columns,
@@ -11,15 +11,18 @@ from tamis.review.previews import (
     preview_text,
     previewer,
 )
-from tamis.review.queue import Queue
-from tamis.review.suspects import Suspect, find_suspects, write_suspects
+from tamis.review.queue import ReviewQueue
+from tamis.review.scorer import LabelScorer
+from tamis.review.suspects import Rows, find_suspects
 
 __all__ = [
     "Corrections",
+    "LabelScorer",
     "LiveSuspects",
-    "Neighbourhood",
-    "Queue",
-    "Suspect",
+    "Neighbour",
+    "NeighbourIndex",
+    "ReviewQueue",
+    "Rows",
     "encode_png",
     "find_neighbours",
     "find_suspects",
@@ -29,5 +32,4 @@ __all__ = [
     "previewer",
     "write_neighbours",
     "write_review_files",
-    "write_suspects",
 ]

@@ -1,8 +1,9 @@
-"""All that a run leaves about its suspects, in one pass through its rows."""
+"""The files that the review of a run reads: its suspects and their neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,12 +13,13 @@ from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.review.neighbours import find_neighbours, write_neighbours
 from tamis.review.previews import Preview, Previewer
-from tamis.review.suspects import Suspect
-from tamis.runs import Shown, write_shown
-from tamis.runs.shown import MOST, Rows
+from tamis.review.suspects import Rows
+from tamis.runs import Suspect, write_suspects
 
-MOST_NEAR = 5000
-"""Suspects whose neighbours are looked for: the worst ones, which are reviewed first."""
+MOST = 50_000
+"""Suspects in suspects.jsonl at the most: nobody reviews more, and suspects.csv has them all."""
+MOST_COMPARED = 5000
+"""Suspects with neighbours at the most: the worst ones, which are reviewed first."""
 
 
 def write_review_files(
@@ -25,52 +27,51 @@ def write_review_files(
     suspects: Sequence[Suspect],
     rows: Rows,
     classes: Sequence[str],
-    show: Previewer,
+    preview: Previewer,
+    *,
     view: ModelView | None = None,
     held: Samples | None = None,
     most: int = MOST,
-    most_near: int = MOST_NEAR,
+    most_compared: int = MOST_COMPARED,
 ) -> None:
     """Write suspects.jsonl and, where a model and the rows held are given, neighbours.jsonl.
 
-    `suspects` come from `find_suspects`, and `rows` are the same rows once more.
+    Parameters
+    ----------
+    folder: folder of the run
+    suspects: from `find_suspects`, worst first
+    rows: the rows that the suspects were found among, once more
+    classes: names of the classes
+    preview: makes the preview of a row
+    view: the model whose features are compared
+    held: the pool of a trainer's buffer, among which neighbours are looked for
+    most: suspects written at the most
+    most_compared: suspects with neighbours at the most
     """
     suspects = [suspect for suspect in suspects[:most] if suspect.row is not None]
     wanted = {suspect.row for suspect in suspects}
-    compared = {suspect.row for suspect in suspects[:most_near]} if view and held else set()
+    compared = {suspect.row for suspect in suspects[:most_compared]} if view and held else set()
     near = set(held.ids.tolist()) if view and held else set()
-    sights: dict[int, Preview] = {}
-    inputs: dict[int, Tensor] = {}
+    previews: dict[int | None, Preview] = {}
+    inputs: dict[int | None, Tensor] = {}
     names: dict[int, str] = {}
-    for samples, called in rows:
+    for samples, ids in rows:
         for at, number in enumerate(samples.ids.tolist()):
             if number in wanted:
-                sights[number] = show(samples.inputs[at])
+                previews[number] = preview(samples.inputs[at])
             if number in compared:
                 inputs[number] = samples.inputs[at].clone()
             if number in near:
-                names[number] = called[at]
-    write_shown(folder, (shown(suspect, classes, sights) for suspect in suspects))
-    looked = [suspect for suspect in suspects[:most_near] if suspect.row in inputs]
-    if view and held and looked:
-        asked = Samples(
-            torch.stack([inputs[suspect.row] for suspect in looked if suspect.row is not None]).to(
-                held.inputs.device
-            ),
-            torch.tensor([suspect.given for suspect in looked], device=held.labels.device),
-            torch.tensor([suspect.row for suspect in looked], device=held.labels.device),
-            torch.zeros(len(looked), dtype=torch.long, device=held.labels.device),
-        )
+                names[number] = ids[at]
+    with_previews = (replace(one, preview=previews.get(one.row, {})) for one in suspects)
+    write_suspects(folder, with_previews)
+    found = [suspect for suspect in suspects[:most_compared] if suspect.row in inputs]
+    if view and held and found:
+        compared_inputs = torch.stack([inputs[suspect.row] for suspect in found])
+        numbers = torch.tensor([suspect.row for suspect in found], device=held.ids.device)
         try:
-            found = find_neighbours(view, asked, held)
-        except TypeError:  # without a last linear layer there are no features to be near in
+            nearest = find_neighbours(view, compared_inputs.to(held.inputs.device), numbers, held)
+        except TypeError:  # without a last linear layer there are no features to compare
             return
-        ids = [suspect.id for suspect in looked]
-        write_neighbours(folder, found, ids, held, classes, show, names)
-
-
-def shown(suspect: Suspect, classes: Sequence[str], sights: dict[int, Preview]) -> Shown:
-    """Put labels by name and what to show beside a suspect."""
-    sight = {} if suspect.row is None else sights.get(suspect.row, {})
-    given, suggested = classes[suspect.given], classes[suspect.suggested]
-    return Shown(suspect.id, given, suggested, suspect.score, suspect.row, suspect.slot, sight)
+        ids = [suspect.id for suspect in found]
+        write_neighbours(folder, nearest, ids, held, classes, preview, names)

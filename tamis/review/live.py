@@ -1,4 +1,4 @@
-"""Suspects while a run goes on: those that arrive are looked at, and the worst kept up to date."""
+"""Suspects while a run is in progress: new rows are scored, and the worst are kept up to date."""
 
 from __future__ import annotations
 
@@ -13,40 +13,52 @@ from tamis.data import Samples, concat
 from tamis.review.files import write_review_files
 from tamis.review.previews import Previewer
 from tamis.review.protocol import ReviewedTrainer
-from tamis.review.queue import Queue
-from tamis.review.suspects import LabelScorer, Suspect
+from tamis.review.queue import ReviewQueue
+from tamis.review.scorer import LabelScorer
+from tamis.review.suspects import THRESHOLD
+from tamis.runs import Suspect
 
-ASKED = 2048
-"""Rows held that are asked about suspects, at the most."""
-NEAR = 200
-"""Suspects whose neighbours are looked for while a run goes on: the next look brings others."""
+MOST_HELD = 2048
+"""Rows held that new rows are compared with, at the most."""
+MOST_COMPARED = 200
+"""Suspects with neighbours while a run is in progress: the next round has others."""
 MOST_A_SLOT = 20
-"""Rows of a slot that are looked at while a run goes on: what is noted stays bounded."""
-BELIEVED = (0.0, 0)
-"""Score of a row that nobody needs to be asked about, and no class."""
-HERE = torch.device("cpu")
+"""Rows of a slot that are scored, so that the rows in memory stay bounded."""
+NOT_SUSPECT = (0.0, 0)
+"""Score of a row that is no candidate, and any class."""
+CPU = torch.device("cpu")
 
 
 class Waiting(NamedTuple):
-    """Rows with their names, and the slots that they came in."""
+    """Rows, their ids as text, and the slots that they arrived in."""
 
     samples: Samples
-    names: list[str]
-    came: list[int]
+    ids: list[str]
+    slots: list[int]
 
 
 class LiveSuspects:
-    """Keeps suspects.jsonl of a running trainer fresh: the worst of late, each scored anew.
+    """Keeps suspects.jsonl of a running trainer up to date.
 
-    Call `see` once a slot, with the rows that arrived. Every `every` slots, the first times after a
-    quarter and a half of them, those that have come since are judged, and so are those in the
-    queue: as labels are corrected and the model learns, some are believed and leave, others go up.
-    What is `settled` leaves for good. The inputs of what is in the queue or waits to be looked at
-    are kept, and no others.
+    Call `update` once a slot with the rows that arrived. Every `every` slots, and first after a
+    quarter and a half of them, the rows that arrived since are scored, and those in the queue are
+    scored again: as labels are corrected and the model learns, some are suspects no longer. What
+    is decided leaves the queue. Only the inputs of rows that are in the queue, or wait for their
+    score, are in memory.
 
-        lookout = LiveSuspects(folder, trainer, classes, previewer(shape))
-        for samples, names in rows:
-            lookout.update(trainer.step(samples).number, samples, names)
+        live = LiveSuspects(folder, trainer, classes, previewer(shape))
+        for samples, ids in rows:
+            live.update(trainer.step(samples).number, samples, ids)
+
+    Parameters
+    ----------
+    folder: folder of the run
+    trainer: the trainer whose buffer and model are used
+    classes: names of the classes
+    preview: makes the preview of a row
+    queue: holds the worst suspects
+    every: slots from one round to the next
+    settled: returns the ids of all rows whose label is settled
     """
 
     def __init__(
@@ -54,105 +66,105 @@ class LiveSuspects:
         folder: Path,
         trainer: ReviewedTrainer,
         classes: Sequence[str],
-        show: Previewer,
-        queue: Queue | None = None,
+        preview: Previewer,
+        *,
+        queue: ReviewQueue | None = None,
         every: int = 1000,
         settled: Callable[[], set[str]] = set,
     ) -> None:
         self.folder = folder
         self.trainer = trainer
         self.classes = classes
-        self.show = show
-        self.queue = queue or Queue()
+        self.preview = preview
+        self.queue = queue or ReviewQueue()
         self.every = every
         self.settled = settled
-        self._noted: list[Waiting] = []
+        self._waiting: list[Waiting] = []
         self._generator = torch.Generator().manual_seed(0)
 
-    def update(
-        self, slot: int, samples: Samples | None, names: Sequence[str] | None = None
-    ) -> None:
-        """Note the rows that arrived in a slot, and look at them when it is time."""
+    def update(self, slot: int, samples: Samples | None, ids: Sequence[str] | None = None) -> None:
+        """Remember the rows that arrived in a slot, and score them when it is time."""
         if samples is not None and len(samples):
             samples = samples[slice(MOST_A_SLOT)]
-            called = list(names or map(str, samples.ids.tolist()))[:MOST_A_SLOT]
-            self._noted.append(Waiting(samples, called, [slot] * len(called)))
+            named = list(ids or map(str, samples.ids.tolist()))[:MOST_A_SLOT]
+            self._waiting.append(Waiting(samples, named, [slot] * len(named)))
         done = slot + 1
         if done % self.every == 0 or done in (self.every // 4, self.every // 2):
-            self.look(slot)
+            self.rescore(slot)
 
-    def look(self, slot: int) -> None:
-        """LabelScorer what is noted, and write the suspects down."""
-        self.queue.settle(self.settled())
-        if not self._noted or not len(self.trainer.buffer):
+    def rescore(self, slot: int) -> None:
+        """Score the rows that wait and those in the queue, and write the suspects."""
+        self.queue.set_settled(self.settled())
+        if not self._waiting or not len(self.trainer.buffer):
             return
         held = self.trainer.buffer.pool()
         held = held[
-            torch.randperm(len(held), generator=self._generator)[:ASKED].to(held.ids.device)
+            torch.randperm(len(held), generator=self._generator)[:MOST_HELD].to(held.ids.device)
         ]
-        rows, names, came = self._all()
-        newest = {name: at for at, name in enumerate(names)}  # a row may have come twice
-        scorer, there = LabelScorer(self.trainer.averaged, held), rows.to(self.trainer.device)
-        doubtful = scorer.candidates(there)
-        scores, others = (part.tolist() for part in scorer.scores(there[doubtful]))
+        rows, ids, slots = self._all()
+        newest = {name: at for at, name in enumerate(ids)}  # a row may have arrived twice
+        scores = self._scores(rows, held)
         found = []
-        judged = dict(zip(doubtful.tolist(), zip(scores, others, strict=True), strict=True))
         for name, at in newest.items():
-            score, other = judged.get(at, BELIEVED)
+            score, other = scores.get(at, NOT_SUSPECT)
             if name in self.queue:
-                self.queue.rescore(name, score, other)
-            elif score > 0.5:
-                number, given = int(rows.ids[at]), int(rows.labels[at])
-                found.append(Suspect(name, given, other, score, number, came[at]))
+                self.queue.rescore(name, score, self.classes[other])
+            elif score > THRESHOLD:
+                given, suggested = self.classes[int(rows.labels[at])], self.classes[other]
+                found.append(Suspect(name, given, suggested, score, int(rows.ids[at]), slots[at]))
         self.queue.update(found, slot)
         kept = [at for name, at in newest.items() if name in self.queue]
-        self._noted = (
-            [
-                Waiting(
-                    rows[torch.tensor(kept)], [names[at] for at in kept], [came[at] for at in kept]
-                )
-            ]
-            if kept
-            else []
-        )
+        self._waiting = []
+        if kept:
+            left = rows[torch.tensor(kept)]
+            self._waiting.append(
+                Waiting(left, [ids[at] for at in kept], [slots[at] for at in kept])
+            )
         write_review_files(
             self.folder,
             self.queue.ranked(),
-            [(rows, names)],
+            [(rows, ids)],
             self.classes,
-            self.show,
-            self.trainer.averaged,
-            held,
-            most_near=NEAR,
+            self.preview,
+            view=self.trainer.averaged,
+            held=held,
+            most_compared=MOST_COMPARED,
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is in the queue, what waits to be looked at, and where chance stands."""
-        noted = self._all() if self._noted else None
+        """Return the queue, the rows that wait, and the state of the generator."""
+        waiting = self._all() if self._waiting else None
         return {
             "queue": self.queue.state_dict(),
-            "noted": noted
+            "waiting": waiting
             and {
-                "rows": noted.samples.columns(),
-                "names": pack_texts(noted.names),
-                "came": torch.tensor(noted.came),
+                "rows": waiting.samples.columns(),
+                "ids": pack_texts(waiting.ids),
+                "slots": torch.tensor(waiting.slots),
             },
-            "chance": self._generator.get_state(),
+            "generator": self._generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.queue.load_state_dict(state["queue"])
-        self._generator.set_state(state["chance"])
-        self._noted = []
-        if noted := state["noted"]:
-            samples = Samples(**noted["rows"])
-            names, came = unpack_texts(noted["names"]), noted["came"].tolist()
-            self._noted = [Waiting(samples, names, came)]
+        self._generator.set_state(state["generator"])
+        self._waiting = []
+        if waiting := state["waiting"]:
+            samples = Samples(**waiting["rows"])
+            ids, slots = unpack_texts(waiting["ids"]), waiting["slots"].tolist()
+            self._waiting = [Waiting(samples, ids, slots)]
+
+    def _scores(self, rows: Samples, held: Samples) -> dict[int, tuple[float, int]]:
+        """Return the score and the likeliest other class of every candidate, by its place."""
+        scorer, rows = LabelScorer(self.trainer.averaged, held), rows.to(self.trainer.device)
+        candidates = scorer.candidates(rows)
+        scores, others = (part.tolist() for part in scorer.scores(rows[candidates]))
+        return dict(zip(candidates.tolist(), zip(scores, others, strict=True), strict=True))
 
     def _all(self) -> Waiting:
         return Waiting(
-            concat([part.samples.to(HERE) for part in self._noted]),
-            [name for part in self._noted for name in part.names],
-            [slot for part in self._noted for slot in part.came],
+            concat([part.samples.to(CPU) for part in self._waiting]),
+            [name for part in self._waiting for name in part.ids],
+            [slot for part in self._waiting for slot in part.slots],
         )

@@ -1,9 +1,10 @@
-"""Which held rows are most like a suspect: context for who must scorer it."""
+"""The rows held that are most similar to a suspect: context for the person who decides."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,91 +15,132 @@ from tamis.checkpoint import write_atomically
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.review.previews import Previewer
-from tamis.review.suspects import FeatureScaler
+from tamis.review.scorer import FeatureScaler
 from tamis.runs import RunFiles, Tail
-from tamis.runs.json_lines import parse_line
+from tamis.runs.json_lines import JsonObject, parse_line
 
 CHUNK = 1024
 
 
-class Near(NamedTuple):
-    """Rows of a pool that are nearest to a row, nearest first, and how near: 1 is the same."""
+class Nearest(NamedTuple):
+    """Rows of a pool that are nearest to each of some rows, nearest first, and their cosines."""
 
     rows: Tensor
-    likeness: Tensor
+    similarity: Tensor
 
 
-def find_neighbours(view: ModelView, suspects: Samples, held: Samples, count: int = 5) -> Near:
-    """Find the rows held that are nearest to each suspect in the model's features, itself apart.
+@dataclass(frozen=True)
+class Neighbour:
+    """A row held, its label by name, and its cosine similarity to a suspect."""
 
-    Features are brought to the same spread, and near is the cosine between them.
+    id: str
+    label: str
+    similarity: float
+    preview: Mapping[str, Any]
+
+    def to_json(self) -> JsonObject:
+        """Return the neighbour as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, line: object) -> Neighbour | None:
+        """Read a JSON object; None where it is not a neighbour."""
+        if not isinstance(line, dict) or not isinstance(line.get("similarity"), int | float):
+            return None
+        preview = line.get("preview")
+        return cls(
+            str(line.get("id", "")),
+            str(line.get("label", "")),
+            float(line["similarity"]),
+            preview if isinstance(preview, dict) else {},
+        )
+
+
+def find_neighbours(
+    view: ModelView, inputs: Tensor, ids: Tensor, held: Samples, count: int = 5
+) -> Nearest:
+    """Return the rows held that are nearest to each input, by the cosine of scaled features.
+
+    `ids` are the numbers of the inputs: no row is its own neighbour.
     """
     features = view.features(held.inputs)
-    space = FeatureScaler(features)
-    directions = space.directions(features)
+    scaler = FeatureScaler(features)
+    vectors = scaler.unit_vectors(features)
     count = min(count, len(held))
-    rows, likeness = [], []
-    for inputs, ids in zip(suspects.inputs.split(CHUNK), suspects.ids.split(CHUNK), strict=True):
-        near = space.directions(view.features(inputs)) @ directions.T
-        near.masked_fill_(ids[:, None] == held.ids, -torch.inf)
-        best = near.topk(count, dim=1)
+    rows, similarity = [], []
+    for part, numbers in zip(inputs.split(CHUNK), ids.split(CHUNK), strict=True):
+        cosines = scaler.unit_vectors(view.features(part)) @ vectors.T
+        cosines.masked_fill_(numbers[:, None] == held.ids, -torch.inf)
+        best = cosines.topk(count, dim=1)
         rows.append(best.indices)
-        likeness.append(best.values)
+        similarity.append(best.values)
     if not rows:
-        nothing = torch.empty(0, count)
-        return Near(nothing.long(), nothing)
-    return Near(torch.cat(rows), torch.cat(likeness))
+        empty = torch.empty(0, count)
+        return Nearest(empty.long(), empty)
+    return Nearest(torch.cat(rows), torch.cat(similarity))
 
 
 def write_neighbours(
     folder: Path,
-    near: Near,
+    nearest: Nearest,
     suspects: Sequence[str],
     held: Samples,
     classes: Sequence[str],
-    show: Previewer,
+    preview: Previewer,
     names: Mapping[int, str] | None = None,
 ) -> None:
-    """Put one line for each suspect into the run's folder: its neighbours, labels and sights."""
+    """Write neighbours.jsonl into a run's folder: one line for each suspect.
+
+    Parameters
+    ----------
+    folder: folder of the run
+    nearest: from `find_neighbours`
+    suspects: ids of the suspects, in the same order
+    held: the rows that `nearest` refers to
+    classes: names of the classes
+    preview: makes the preview of a row
+    names: ids of rows held as text, by number; a row without one goes by its number
+    """
     numbers, labels = held.ids.tolist(), held.labels.tolist()
-    sights = {row: show(held.inputs[row]) for row in near.rows.unique().tolist()}
+    previews = {row: preview(held.inputs[row]) for row in nearest.rows.unique().tolist()}
     lines = []
-    for name, rows, likeness in zip(
-        suspects, near.rows.tolist(), near.likeness.tolist(), strict=True
+    for name, rows, similarity in zip(
+        suspects, nearest.rows.tolist(), nearest.similarity.tolist(), strict=True
     ):
         found = [
-            {
-                "id": (names or {}).get(numbers[row], str(numbers[row])),
-                "label": classes[labels[row]],
-                "likeness": round(value, 4),
-                "show": sights[row],
-            }
-            for row, value in zip(rows, likeness, strict=True)
-            if value > -1.5  # a row is no neighbour of its own
+            Neighbour(
+                (names or {}).get(numbers[row], str(numbers[row])),
+                classes[labels[row]],
+                round(value, 4),
+                previews[row],
+            ).to_json()
+            for row, value in zip(rows, similarity, strict=True)
+            if value > -1.5  # minus infinity is the row itself
         ]
-        lines.append(json.dumps({"id": name, "near": found}, allow_nan=False) + "\n")
+        lines.append(json.dumps({"id": name, "neighbours": found}, allow_nan=False) + "\n")
     write_atomically(folder / RunFiles.neighbours, "".join(lines).encode())
 
 
-class Neighbourhood:
-    """The neighbours of suspects, read when they are asked for."""
+class NeighbourIndex:
+    """The neighbours of suspects, read from the file on demand."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RunFiles.neighbours
         self._tail = Tail(self.path)
-        self._places: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
 
-    def of(self, name: str) -> list[dict[str, Any]]:
-        """Return the neighbours of a suspect; none where they were not looked for."""
-        new = self._tail.read_placed()
-        if self._tail.anew:
-            self._places.clear()
-        self._places.update({str(line.get("id")): place for place, line in new})
-        place = self._places.get(name)
-        if place is None:
+    def of(self, name: str) -> list[Neighbour]:
+        """Return the neighbours of a suspect; an empty list where none were looked for."""
+        new = self._tail.read_with_offsets()
+        if self._tail.reset:
+            self._offsets.clear()
+        self._offsets.update({str(line.get("id")): offset for offset, line in new})
+        offset = self._offsets.get(name)
+        if offset is None:
             return []
         with self.path.open("rb") as file:
-            file.seek(place)
+            file.seek(offset)
             line = parse_line(file.readline()) or {}
-        near = line.get("near") if line.get("id") == name else None
-        return near if isinstance(near, list) else []
+        found = line.get("neighbours") if line.get("id") == name else None
+        read = map(Neighbour.from_json, found if isinstance(found, list) else ())
+        return [neighbour for neighbour in read if neighbour]

@@ -1,4 +1,4 @@
-"""What a person is shown of a row: a small picture, its columns, or its text."""
+"""The preview of a row: a thumbnail, its columns, or its text."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Preview = dict[str, Any]
 """One of `image` (a PNG in base64), `columns` (names to values) and `text`."""
 Previewer = Callable[[Tensor], Preview]
 LONGEST_SIDE = 96
-"""Pixels of a thumbnail; larger pictures are thinned."""
+"""Pixels of a thumbnail; larger pictures are subsampled."""
 MOST_COLUMNS = 60
 MOST_TEXT = 2000
 COLOURS = (1, 3)
 
 
 def previewer(input_shape: Sequence[int], columns: Sequence[str] = ()) -> Previewer:
-    """Choose how inputs of a shape are shown: as pictures if they can be, else as columns."""
+    """Return what makes previews of inputs of a shape: pictures if possible, else columns."""
     if is_picture(input_shape):
         return preview_image
     return lambda row: preview_columns(row, columns)
 
 
 def is_picture(shape: Sequence[int]) -> bool:
-    """Say whether rows of this shape are pictures: height and width, with 1 or 3 colours or none.
+    """Return whether rows of this shape are pictures: height and width, with 1 or 3 colours.
 
     >>> is_picture((28, 28)), is_picture((3, 32, 32)), is_picture((64,))
     (True, True, False)
@@ -39,12 +39,12 @@ def is_picture(shape: Sequence[int]) -> bool:
 
 
 def preview_image(row: Tensor) -> Preview:
-    """Previewer a picture, small enough for a page."""
+    """Return a picture as a thumbnail."""
     return {"image": base64.b64encode(encode_png(row)).decode()}
 
 
 def preview_columns(row: Tensor, columns: Sequence[str] = ()) -> Preview:
-    """Previewer numbers by the names of their columns, or by their place."""
+    """Return numbers by the names of their columns, or by their place."""
     values = row.detach().cpu().flatten()[:MOST_COLUMNS].tolist()
     names = list(columns) if len(columns) >= len(values) else [f"{at}" for at in range(len(values))]
     named = zip(names, values, strict=False)
@@ -52,15 +52,15 @@ def preview_columns(row: Tensor, columns: Sequence[str] = ()) -> Preview:
 
 
 def preview_text(text: str) -> Preview:
-    """Previewer the beginning of a text."""
+    """Return the beginning of a text."""
     return {"text": text[:MOST_TEXT]}
 
 
 def encode_png(picture: Tensor) -> bytes:
     """Encode a picture as PNG: (height, width) or (1 or 3, height, width), in [0, 1] or [0, 255].
 
-    Numbers beyond both are brought to the range. PNG is a few chunks around zlib, and to write
-    them takes no library.
+    Numbers beyond both are scaled into the range. PNG is a few chunks around zlib, so that no
+    library is needed.
     """
     pixels = to_bytes(picture.detach().cpu().float().numpy())
     height, width, colours = pixels.shape
@@ -72,13 +72,13 @@ def encode_png(picture: Tensor) -> bytes:
 
 
 def chunk(name: bytes, content: bytes) -> bytes:
-    """Frame a part of a PNG."""
+    """Return a chunk of a PNG, with its length and checksum."""
     checksum = zlib.crc32(name + content)
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
 
 
 def to_bytes(numbers: np.ndarray) -> np.ndarray:
-    """Make (height, width, colours) bytes of a picture."""
+    """Return a picture as bytes, (height, width, colours)."""
     if numbers.ndim == 2:
         numbers = numbers[None]
     numbers = np.nan_to_num(numbers.transpose(1, 2, 0), posinf=0, neginf=0)

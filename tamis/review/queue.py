@@ -1,43 +1,35 @@
-"""The suspects worth a look now: a fixed number, none twice, older ones fading."""
+"""The suspects most worth a look: a bounded queue without duplicates, in which age counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from tamis.review.suspects import Suspect
+from tamis.review.suspects import THRESHOLD
+from tamis.runs import Suspect
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A suspect, and the slot that it was last offered in."""
-
-    suspect: Suspect
-    slot: int
-
-
-class Queue:
+class ReviewQueue:
     """Holds the `size` worst suspects, each once.
 
-    A suspect weighs by its score beyond even odds, halved over `half_life` slots since it was
-    offered: what came lately is looked at first, and a queue that nobody works off does not fill
-    up with what was long ago. Offered again, a suspect counts anew. What was decided is
-    out, and is not taken in again.
+    A suspect weighs by its score above 0.5, halved over every `half_life` slots since it was last
+    added: recent suspects come first, and a queue that nobody works on does not fill up with old
+    ones. A suspect added again is new again. What is decided is removed, and not added again.
 
-    >>> queue = Queue(size=2)
-    >>> queue.update([Suspect(name, 0, 1, score) for name, score in zip("abc", (0.7, 0.9, 0.8))], 0)
+    >>> queue = ReviewQueue(size=2)
+    >>> queue.update([Suspect(id, "cat", "dog", s) for id, s in zip("abc", (0.7, 0.9, 0.8))], 0)
     >>> [suspect.id for suspect in queue.ranked()]
     ['b', 'c']
     """
 
     def __init__(self, size: int = 1000, half_life: float = 10_000.0) -> None:
         if size < 1 or half_life <= 0:
-            raise ValueError(f"A queue has room and time above 0, got {size}, {half_life}.")
+            raise ValueError(f"Size and half-life are above 0, got {size}, {half_life}.")
         self.size = size
         self.half_life = half_life
         self.now = 0
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, tuple[Suspect, int]] = {}
         self._settled: set[str] = set()
 
     def __len__(self) -> int:
@@ -47,49 +39,51 @@ class Queue:
         return name in self._entries
 
     def update(self, suspects: Iterable[Suspect], slot: int) -> None:
-        """Take suspects in, and let the least of all go where there is no room."""
+        """Add suspects, and remove the least where the queue is full."""
         self.now = max(self.now, slot)
         for suspect in suspects:
             if suspect.id not in self._settled:
-                self._entries[suspect.id] = Entry(suspect, slot)
+                self._entries[suspect.id] = suspect, slot
         if len(self._entries) > self.size:
-            kept = self._in_order()[: self.size]
-            self._entries = {entry.suspect.id: entry for entry in kept}
+            kept = self._ranked()[: self.size]
+            self._entries = {suspect.id: (suspect, slot) for suspect, slot in kept}
 
-    def rescore(self, name: str, score: float, suggested: int) -> None:
-        """Give a suspect another score; one that is believed now leaves. Its age stays."""
-        entry = self._entries.get(name)
-        if entry is None:
+    def rescore(self, name: str, score: float, suggested: str) -> None:
+        """Change the score of a suspect, not its age; at 0.5 or below it is removed."""
+        if name not in self._entries:
             return
-        if score <= 0.5:
+        suspect, slot = self._entries[name]
+        if score <= THRESHOLD:
             del self._entries[name]
             return
-        changed = replace(entry.suspect, score=score, suggested=suggested)
-        self._entries[name] = replace(entry, suspect=changed)
+        self._entries[name] = replace(suspect, score=score, suggested=suggested), slot
 
-    def settle(self, names: Iterable[str]) -> None:
-        """Know all that is decided: it is out, and not taken in again until it is undone."""
+    def set_settled(self, names: Iterable[str]) -> None:
+        """Set all ids whose label is settled: they are removed, and not added until undone."""
         self._settled = set(names)
         for name in self._settled & self._entries.keys():
             del self._entries[name]
 
     def ranked(self) -> list[Suspect]:
-        """Return the suspects, the one to look at first in front."""
-        return [entry.suspect for entry in self._in_order()]
+        """Return the suspects, the first to review in front."""
+        return [suspect for suspect, _ in self._ranked()]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is in the queue; what is settled is in the file of decisions."""
-        return {"now": self.now, "entries": [asdict(entry) for entry in self._entries.values()]}
+        """Return the entries; decisions are in a file of their own."""
+        entries = [
+            {"suspect": suspect.to_json(), "slot": slot} for suspect, slot in self._entries.values()
+        ]
+        return {"now": self.now, "entries": entries}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold what `state_dict` gave."""
+        """Restore the entries."""
         self.now = state["now"]
-        entries = [Entry(Suspect(**found["suspect"]), found["slot"]) for found in state["entries"]]
-        self._entries = {entry.suspect.id: entry for entry in entries}
+        found = [(Suspect.from_json(one["suspect"]), one["slot"]) for one in state["entries"]]
+        self._entries = {suspect.id: (suspect, slot) for suspect, slot in found if suspect}
 
-    def _in_order(self) -> list[Entry]:
+    def _ranked(self) -> list[tuple[Suspect, int]]:
         return sorted(self._entries.values(), key=self._weight, reverse=True)
 
-    def _weight(self, entry: Entry) -> float:
-        age = self.now - entry.slot
-        return float((entry.suspect.score - 0.5) * 0.5 ** (age / self.half_life))
+    def _weight(self, entry: tuple[Suspect, int]) -> float:
+        suspect, slot = entry
+        return float((suspect.score - THRESHOLD) * 0.5 ** ((self.now - slot) / self.half_life))

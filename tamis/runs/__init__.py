@@ -7,8 +7,8 @@ from tamis.runs.json_lines import Tail, add_line, read_lines
 from tamis.runs.layout import RunFiles
 from tamis.runs.metadata import RunMetadata, read_metadata, write_metadata
 from tamis.runs.run import NoRunError, Run
-from tamis.runs.shown import Shown, write_shown
 from tamis.runs.suspect_index import SuspectIndex
+from tamis.runs.suspects import Suspect, write_suspects, write_suspects_csv
 
 __all__ = [
     "Action",
@@ -23,12 +23,13 @@ __all__ = [
     "Run",
     "RunFiles",
     "RunMetadata",
-    "Shown",
+    "Suspect",
     "SuspectIndex",
     "Tail",
     "add_line",
     "read_lines",
     "read_metadata",
     "write_metadata",
-    "write_shown",
+    "write_suspects",
+    "write_suspects_csv",
 ]

@@ -1,6 +1,6 @@
-"""What people decided about labels: one line each, added at once, never changed.
+"""What people decided about labels: an append-only file, one decision a line.
 
-Undo is another line. The newest decision about a row that was not undone is in force.
+Undo is another line. In force is the newest decision about a row that was not undone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tamis.runs.json_lines import Line, Tail, add_line
+from tamis.runs.json_lines import JsonObject, Tail, add_line
 from tamis.runs.metadata import now
-from tamis.runs.shown import whole
+from tamis.runs.suspects import int_or_none
 
 Action = Literal["keep", "relabel", "drop", "skip", "undo"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -26,7 +26,7 @@ class Decision:
     """One line of the file.
 
     `label` is the right label, by name, where the decision is to relabel. `given` is the label that
-    the row came with, `previous` what was in force before: the word and the label, if any.
+    the row came with; `previous` is the action and the label that were in force before, if any.
     """
 
     id: str
@@ -40,42 +40,42 @@ class Decision:
 
     @property
     def settled(self) -> bool:
-        """Say whether anything was decided: who skips leaves it open."""
+        """Return whether it settles the label: a skip leaves it open."""
         return self.decision in ("keep", "relabel", "drop")
 
-    def to_line(self) -> Line:
-        """Return it as an object of JSON."""
+    def to_json(self) -> JsonObject:
+        """Return the decision as a JSON object."""
         return asdict(self)
 
-
-def read_decision(line: Line) -> Decision | None:
-    """Read a line; None where it is no decision."""
-    word, label = line.get("decision"), line.get("label")
-    if word not in ACTIONS or not isinstance(line.get("id"), str | int):
-        return None
-    if word == "relabel" and label is None:
-        return None
-    before = line.get("previous")
-    known = isinstance(before, list | tuple) and len(before) == 2 and before[0] in ACTIONS
-    return Decision(
-        str(line["id"]),
-        word,
-        text_or_none(label) if word == "relabel" else None,
-        text_or_none(line.get("given")),
-        whole(line.get("row")),
-        str(line.get("author") or ""),
-        str(line.get("time") or ""),
-        (before[0], text_or_none(before[1])) if known and before else None,
-    )
+    @classmethod
+    def from_json(cls, line: JsonObject) -> Decision | None:
+        """Read a JSON object; None where it is not a decision."""
+        action, label = line.get("decision"), line.get("label")
+        if action not in ACTIONS or not isinstance(line.get("id"), str | int):
+            return None
+        if action == "relabel" and label is None:
+            return None
+        before = line.get("previous")
+        known = isinstance(before, list | tuple) and len(before) == 2 and before[0] in ACTIONS
+        return cls(
+            str(line["id"]),
+            action,
+            text_or_none(label) if action == "relabel" else None,
+            text_or_none(line.get("given")),
+            int_or_none(line.get("row")),
+            str(line.get("author") or ""),
+            str(line.get("time") or ""),
+            (before[0], text_or_none(before[1])) if known and before else None,
+        )
 
 
 def text_or_none(value: object) -> str | None:
-    """Take anything that is there for text."""
+    """Return a value as text, and None as it is."""
     return None if value is None else str(value)
 
 
 class Decisions:
-    """All decisions in a file, followed as it grows: who looks again sees what others decided."""
+    """All decisions in a file. `refresh` reads those that others have added since."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,36 +88,38 @@ class Decisions:
         return len(self.in_force())
 
     def refresh(self) -> set[str]:
-        """Read on, and name the rows about which there is something new."""
+        """Read what the file has gained, and return the ids of the rows concerned."""
         if not self._tail.changed():
             return set()
         new = self._tail.read()
-        touched = set(self._stacks) if self._tail.anew else set()
-        if self._tail.anew:
+        touched = set(self._stacks) if self._tail.reset else set()
+        if self._tail.reset:
             self.lines, self._stacks = [], {}
         for line in new:
-            decision = read_decision(line)
+            decision = Decision.from_json(line)
             if decision:
-                self._take(decision)
+                self._add(decision)
                 touched.add(decision.id)
         return touched
 
     def of(self, name: str) -> Decision | None:
-        """Return what is in force for a row, if anything is."""
+        """Return the decision in force for a row, if there is one."""
         stack = self._stacks.get(name)
         return stack[-1] if stack else None
 
     def in_force(self) -> dict[str, Decision]:
-        """Return what is in force, by id."""
+        """Return the decisions in force, by id."""
         return {name: stack[-1] for name, stack in self._stacks.items() if stack}
 
+    def settled(self) -> set[str]:
+        """Return the ids of the rows whose label is settled."""
+        return {name for name, found in self.in_force().items() if found.settled}
+
     def decide(self, decision: Decision, sync: bool = True) -> Decision:
-        """Add a decision to the file, and return it as it stands there, once the disk has it.
+        """Append a decision, and return it as written; `sync` waits for the disk.
 
-        Who adds many at once waits for the disk with the last one (`sync`).
-
-        Whoever decides at the same time waits for the other, here or in another process, so that no
-        line is lost and each tells what was in force before it.
+        A lock orders the writers, in this process and in others: no line is lost, and each records
+        what was in force before it.
         """
         with locked(self.path):
             self.refresh()
@@ -128,11 +130,11 @@ class Decisions:
                 time=decision.time or now(),
                 previous=(before.decision, before.label) if before else None,
             )
-            add_line(self.path, written.to_line(), sync)
+            add_line(self.path, written.to_json(), sync)
             self.refresh()
         return written
 
-    def _take(self, decision: Decision) -> None:
+    def _add(self, decision: Decision) -> None:
         self.lines.append(decision)
         stack = self._stacks.setdefault(decision.id, [])
         if decision.decision != "undo":
@@ -142,13 +144,13 @@ class Decisions:
 
 
 def clean_author(name: str) -> str:
-    """Leave out what is no part of a name, and most of a very long one."""
+    """Return a name without control characters, cut to 100 characters."""
     return "".join(letter for letter in name if letter.isprintable()).strip()[:LONGEST_AUTHOR]
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock beside a file. It ends with the process, so that none is left by a crash."""
+    """Hold a lock beside a file. It ends with the process, so that a crash leaves none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -159,7 +161,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def lock(handle: int) -> None:
-    """Wait until nobody else holds it."""
+    """Wait until no other process holds the lock."""
     module: Any
     if os.name == "nt":
         import msvcrt as module

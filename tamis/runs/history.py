@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tamis.runs.json_lines import Line, Tail
+from tamis.runs.json_lines import JsonObject, Tail
 from tamis.runs.layout import RunFiles
 
 KEPT = (
@@ -43,12 +43,12 @@ class History:
     def refresh(self) -> bool:
         """Read on, and say whether anything was new."""
         lines = self._tail.read()
-        if self._tail.anew:
+        if self._tail.reset:
             self._cut(0)
         for line in lines:
             if isinstance(line.get("slot"), int):
                 self._add(line)
-        return bool(lines) or self._tail.anew
+        return bool(lines) or self._tail.reset
 
     def column(self, name: str) -> np.ndarray:
         """Return one number a slot."""
@@ -83,7 +83,7 @@ class History:
         values = self.measured(name)[1]
         return float(values.mean()) if len(values) else None
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: JsonObject) -> None:
         slots = self._columns["slot"]
         if slots and line["slot"] <= slots[-1]:
             self._cut(int(np.searchsorted(np.array(slots), line["slot"])))

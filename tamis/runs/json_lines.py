@@ -1,4 +1,4 @@
-"""JSON lines that are added and never changed, read while somebody writes them."""
+"""Append-only files of JSON lines, safe to read while another process writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 MARKED = 64
-"""Bytes before the place read up to that must be what they were, or the file is another one."""
-Line = dict[str, Any]
+"""Bytes before the end of what was read. If they change, the file was replaced."""
+JsonObject = dict[str, Any]
 
 
 def add_line(path: Path, record: Mapping[str, Any], sync: bool = False) -> int:
-    """Add one line in one write, and return where it begins; `sync` waits until the disk has it.
+    """Append one line in one write, and return its offset; `sync` waits for the disk.
 
-    Half a line that a crash has left is ended first, so that it spoils no other.
+    Half a line that a crash has left is ended first, so that it damages no other.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = (json.dumps(record, allow_nan=False) + "\n").encode()
@@ -36,8 +36,8 @@ def add_line(path: Path, record: Mapping[str, Any], sync: bool = False) -> int:
     return end + len(line) - len(line.lstrip(b"\n"))
 
 
-def end_of(path: Path) -> int:
-    """Say where a file ends, once the disk has it up to there; 0 where there is none."""
+def synced_size(path: Path) -> int:
+    """Return the size of a file, once the disk has all of it; 0 where it does not exist."""
     if not path.exists():
         return 0
     with path.open("rb") as file:
@@ -45,20 +45,20 @@ def end_of(path: Path) -> int:
         return file.seek(0, os.SEEK_END)
 
 
-def cut_back(path: Path, end: int) -> None:
-    """Take back what was added to a file since it ended there."""
-    if path.exists() and path.stat().st_size > end:
+def truncate(path: Path, size: int) -> None:
+    """Remove what was appended to a file beyond a size."""
+    if path.exists() and path.stat().st_size > size:
         with path.open("r+b") as file:
-            file.truncate(end)
+            file.truncate(size)
 
 
-def read_lines(path: Path) -> list[Line]:
-    """Read all lines that are whole; none where there is no file."""
+def read_lines(path: Path) -> list[JsonObject]:
+    """Return all complete lines; an empty list where the file does not exist."""
     return Tail(path).read()
 
 
-def parse_line(line: bytes) -> Line | None:
-    """Read one line; None where it is no object of JSON, as after a crash."""
+def parse_line(line: bytes) -> JsonObject | None:
+    """Parse one line; None where it is not a JSON object, as after a crash."""
     try:
         record = json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -67,69 +67,69 @@ def parse_line(line: bytes) -> Line | None:
 
 
 class Tail:
-    """Gives the lines that have come since it was last asked, without half lines.
+    """Reads the complete lines that a file has gained since the last read.
 
-    Where the file was begun anew or cut back, `anew` is true after reading, and all that was given
-    before is void: what is given then is all there is. `damaged` counts lines that are no JSON.
+    Where the file was replaced or truncated, `reset` is true after a read: what was read before is
+    void, and the lines returned are all there are. `damaged` counts lines that are not JSON.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.anew = False
+        self.reset = False
         self.damaged = 0
         self._end = 0
         self._mark = b""
         self._seen: tuple[int, ...] = ()
 
     def changed(self) -> bool:
-        """Say whether there may be something new, which costs one look at the folder."""
-        return self._look() != self._seen
+        """Return whether there may be new lines, at the price of one `stat`."""
+        return self._stat() != self._seen
 
-    def read(self) -> list[Line]:
+    def read(self) -> list[JsonObject]:
         """Return new lines, oldest first."""
-        return [line for _, line in self.read_placed()]
+        return [line for _, line in self.read_with_offsets()]
 
-    def read_placed(self) -> list[tuple[int, Line]]:
-        """Return new lines with the byte that each begins at."""
-        self.anew = False
-        seen = self._look()
+    def read_with_offsets(self) -> list[tuple[int, JsonObject]]:
+        """Return new lines, each with its offset in bytes."""
+        self.reset = False
+        seen = self._stat()
         if seen == self._seen:
             return []
         try:
             with self.path.open("rb") as file:
                 return list(self._read(file.fileno(), seen))
         except FileNotFoundError:
-            self._begin_anew()
+            self._restart()
             self._seen = ()
             return []
 
-    def _read(self, handle: int, seen: tuple[int, ...]) -> Iterator[tuple[int, Line]]:
+    def _read(self, handle: int, seen: tuple[int, ...]) -> Iterator[tuple[int, JsonObject]]:
         start = max(0, self._end - MARKED)
         os.lseek(handle, start, os.SEEK_SET)
         content = read_all(handle)
         known = self._end - start
         if content[:known] != self._mark:
-            self._begin_anew()
+            self._restart()
             os.lseek(handle, 0, os.SEEK_SET)
             start, known, content = 0, 0, read_all(handle)
-        whole = content.rfind(b"\n") + 1
-        place = start + known
-        for line in content[known:whole].split(b"\n")[:-1] if whole > known else ():
+        complete = content.rfind(b"\n") + 1
+        offset = start + known
+        for line in content[known:complete].split(b"\n")[:-1] if complete > known else ():
             record = parse_line(line)
             if record is not None:
-                yield place, record
+                yield offset, record
             elif line.strip():
                 self.damaged += 1
-            place += len(line) + 1
-        self._end = max(place, self._end)
+            offset += len(line) + 1
+        self._end = max(offset, self._end)
         self._mark = content[: self._end - start][-MARKED:]
         self._seen = seen
 
-    def _begin_anew(self) -> None:
-        self.anew = self._end > 0
+    def _restart(self) -> None:
+        self.reset = self._end > 0
         self._end, self._mark = 0, b""
 
-    def _look(self) -> tuple[int, ...]:
+    def _stat(self) -> tuple[int, ...]:
         try:
             found = self.path.stat()
         except FileNotFoundError:

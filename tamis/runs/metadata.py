@@ -1,4 +1,4 @@
-"""What a run was made of: settings, versions, classes, and whether it has ended."""
+"""The metadata of a run: settings, versions, classes, and how it ended."""
 
 from __future__ import annotations
 
@@ -20,10 +20,19 @@ End = Literal["done", "stopped", "diverged"]
 
 @dataclass(frozen=True)
 class RunMetadata:
-    """A run as its page tells of it. What an older run did not write down is empty.
+    """What a run was made of. A field that an older run did not write is empty.
 
-    `name` is what it was trained on, `columns` are the names of inputs of a table, `slots` how many
-    were planned, `ended` how it came to its end; None while it goes on, or after a crash.
+    Parameters
+    ----------
+    name: what the run was trained on
+    classes: names of the classes
+    input_shape: shape of one row of inputs
+    columns: names of the inputs of a table
+    slots: slots planned; None for a stream without an end
+    settings: settings of the trainer and of the command
+    versions: versions of Python, of the packages, and of the device
+    started: time of the start, in UTC
+    ended: how the run ended; None while it runs, and after a crash
     """
 
     name: str = ""
@@ -37,23 +46,23 @@ class RunMetadata:
     ended: End | None = None
 
     def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
-        """Return it with the time, and with the versions that are here."""
+        """Return a copy with the present time and the installed versions."""
         return replace(self, versions=versions_here(torch.device(device)), started=now())
 
 
 def now() -> str:
-    """Write the time down, in UTC."""
+    """Return the time, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_metadata(folder: Path, about: RunMetadata) -> None:
-    """Put it into the run's folder, in place of what was there."""
-    content = json.dumps(asdict(about), indent=1, default=str) + "\n"
+def write_metadata(folder: Path, metadata: RunMetadata) -> None:
+    """Write metadata into a run's folder, in place of an older file."""
+    content = json.dumps(asdict(metadata), indent=1, default=str) + "\n"
     write_atomically(folder / RunFiles.metadata, content.encode())
 
 
 def read_metadata(folder: Path) -> RunMetadata:
-    """Read what is there; a run without it, or with less of it, is no trouble."""
+    """Read the metadata of a run; what is absent or malformed is empty."""
     try:
         found = json.loads((folder / RunFiles.metadata).read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
@@ -75,10 +84,10 @@ def read_metadata(folder: Path) -> RunMetadata:
 
 
 def as_list(value: object) -> list[Any]:
-    """Take a list for one, and anything else for an empty one."""
+    """Return a list as it is, and an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def as_dict(value: object) -> dict[str, Any]:
-    """Take an object for one, and anything else for an empty one."""
+    """Return an object as it is, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""A run's folder as pages need it: read as far as it has come, and read on when asked."""
+"""A run, opened from its folder: finished, or still in progress."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NoRunError(TamisError, ValueError):
 
 
 class Run:
-    """All that is known of a run. `update` reads what has come since.
+    """The files of a run, read as far as they are written. `refresh` reads what was added since.
 
-    `news` counts how often there was any: about `curves`, and about `suspects` or decisions.
+    `versions` counts the changes: of the `curves`, and of the `suspects` or decisions.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,37 +39,37 @@ class Run:
         self.estimates = EstimateHistory(folder)
         self.suspects = SuspectIndex(folder)
         self.decisions = Decisions(folder / RunFiles.decisions)
-        self.news = {"curves": 0, "suspects": 0}
+        self.versions = {"curves": 0, "suspects": 0}
 
     @property
     def name(self) -> str:
-        """Call the run by its folder."""
+        """Return the name of the folder."""
         return self.folder.resolve().name
 
     @property
     def classes(self) -> list[str]:
-        """Name the classes: as the run did, or else those that its suspects have."""
+        """Return the classes of the run, or else the labels of its suspects."""
         if self.metadata.classes:
             return list(self.metadata.classes)
         return sorted(self.suspects.labels)
 
     @property
     def state(self) -> str:
-        """Say how far it is."""
-        about, done = self.metadata, len(self.history)
-        if about.ended:
-            return ENDS[about.ended]
-        if about.slots:
-            return f"at slot {done:,} of {about.slots:,}"
+        """Return how far the run is, in words."""
+        metadata, done = self.metadata, len(self.history)
+        if metadata.ended:
+            return ENDS[metadata.ended]
+        if metadata.slots:
+            return f"at slot {done:,} of {metadata.slots:,}"
         return f"{done:,} slots"
 
     def refresh(self) -> None:
-        """Read on."""
-        about = read_metadata(self.folder)
-        changed = about not in (self.metadata, RunMetadata())
+        """Read what the files have gained."""
+        metadata = read_metadata(self.folder)
+        changed = metadata not in (self.metadata, RunMetadata())
         if changed:
-            self.metadata = about
+            self.metadata = metadata
         curves = [self.history.refresh(), self.estimates.refresh(), changed]
         suspects = [self.suspects.refresh(), bool(self.decisions.refresh())]
-        self.news["curves"] += any(curves)
-        self.news["suspects"] += any(suspects)
+        self.versions["curves"] += any(curves)
+        self.versions["suspects"] += any(suspects)

@@ -1,13 +1,13 @@
-"""Text for CSV files that no spreadsheet takes for a formula."""
+"""Text in CSV files that no spreadsheet runs as a formula."""
 
 from __future__ import annotations
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
-"""Beginnings that a spreadsheet takes for a formula, or lets one begin after."""
+"""Beginnings of a formula, and characters that a spreadsheet skips before one."""
 
 
 def disarm(text: str) -> str:
-    """Write text such that no spreadsheet takes it for a formula: behind an apostrophe.
+    """Return text that is no formula to a spreadsheet: it is put behind an apostrophe.
 
     >>> disarm("=1+1"), disarm("a=1")
     ("'=1+1", 'a=1')

@@ -1,112 +1,85 @@
-"""Suspects on disk, known by their labels and scores: a page of them is read when it is asked."""
+"""The suspects of a run, indexed: labels and scores in memory, previews read from disk."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from tamis.runs.json_lines import Tail, parse_line
 from tamis.runs.layout import RunFiles
-from tamis.runs.shown import Shown
-from tamis.runs.spreadsheet import rearm
-
-
-class Spine(NamedTuple):
-    """What is kept in memory of a suspect: not its picture."""
-
-    id: str
-    given: str
-    suggested: str
-    score: float
-    row: int | None
-    place: int
+from tamis.runs.suspects import Suspect, read_suspects_csv
 
 
 class SuspectIndex:
-    """The suspects of a run, in their order, 50,000 of them as easily as 50.
+    """The suspects of a run, in the order of the file and without previews.
 
-    `labels` are all that any of them has or should have. `update` looks whether the file was
-    written anew. An older run has only a CSV of them, which is read in its place.
+    Iterating over the index yields them; `read` returns some of them with their previews, so that
+    50,000 suspects cost no more memory than their labels. `labels` are all labels given or
+    suggested. A run that has only suspects.csv is read from there.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RunFiles.suspects
-        self.spines: list[Spine] = []
         self.labels: set[str] = set()
         self._table = folder / RunFiles.table
         self._tail = Tail(self.path)
-        self._places: dict[str, int] = {}
-        self._from_table: list[Shown] = []
+        self._suspects: dict[str, Suspect] = {}
+        self._offsets: dict[str, int] = {}
         self.refresh()
 
     def __len__(self) -> int:
-        return len(self.spines)
+        return len(self._suspects)
+
+    def __iter__(self) -> Iterator[Suspect]:
+        return iter(self._suspects.values())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._places
+        return name in self._suspects
+
+    def get(self, name: str) -> Suspect | None:
+        """Return the suspect of an id, without its preview."""
+        return self._suspects.get(name)
 
     def refresh(self) -> bool:
-        """Read on, and say whether anything was new."""
+        """Read what the file has gained, and return whether that was anything."""
         if self.path.exists():
-            new = self._tail.read_placed()
-            if not new and not self._tail.anew:
-                return False
-            if self._tail.anew or self._from_table:
-                self.spines, self._places, self._from_table = [], {}, []
-                self.labels = set()
-            for place, line in new:
-                suspect = Shown.of(line)
-                if suspect and suspect.id not in self._places:
-                    self._add(suspect, place)
-            return True
-        if self.spines or not self._table.exists():
+            return self._refresh_lines()
+        if self._suspects or not self._table.exists():
             return False
-        self._from_table = list(read_table(self._table))
-        for place, suspect in enumerate(self._from_table):
-            self._add(suspect, place)
-        return bool(self.spines)
+        for suspect in read_suspects_csv(self._table):
+            self._add(suspect)
+        return bool(self._suspects)
 
-    def spine(self, name: str) -> Spine | None:
-        """Find a suspect by its id."""
-        at = self._places.get(name)
-        return None if at is None else self.spines[at]
-
-    def read(self, spines: Sequence[Spine]) -> list[Shown]:
-        """Read these suspects whole."""
-        if self._from_table:
-            return [self._from_table[spine.place] for spine in spines]
+    def read(self, suspects: Sequence[Suspect]) -> list[Suspect]:
+        """Return suspects with their previews; those that the file has lost since are left out."""
+        if not self.path.exists():  # the CSV has no previews
+            return [suspect for suspect in suspects if suspect.id in self]
+        found = []
         try:
             with self.path.open("rb") as file:
-                found = []
-                for spine in spines:
-                    file.seek(spine.place)
-                    suspect = Shown.of(parse_line(file.readline()) or {})
-                    if suspect and suspect.id == spine.id:  # else the file was written anew
-                        found.append(suspect)
-                return found
+                for suspect in suspects:
+                    file.seek(self._offsets.get(suspect.id, 0))
+                    complete = Suspect.from_json(parse_line(file.readline()) or {})
+                    if complete and complete.id == suspect.id:  # else the file was replaced
+                        found.append(complete)
         except FileNotFoundError:
             return []
+        return found
 
-    def where(self, fits: Callable[[Spine], bool]) -> list[Spine]:
-        """Return the suspects that fit, in order."""
-        return [spine for spine in self.spines if fits(spine)]
+    def _refresh_lines(self) -> bool:
+        new = self._tail.read_with_offsets()
+        if not new and not self._tail.reset:
+            return False
+        if self._tail.reset or not self._offsets:  # in place of an older file, or of the CSV
+            self._suspects, self._offsets, self.labels = {}, {}, set()
+        for offset, line in new:
+            suspect = Suspect.from_json(line)
+            if suspect and suspect.id not in self._suspects:
+                self._add(replace(suspect, preview={}))
+                self._offsets[suspect.id] = offset
+        return True
 
-    def _add(self, suspect: Shown, place: int) -> None:
-        self._places[suspect.id] = len(self.spines)
+    def _add(self, suspect: Suspect) -> None:
+        self._suspects[suspect.id] = suspect
         self.labels |= {suspect.given, suspect.suggested}
-        self.spines.append(
-            Spine(suspect.id, suspect.given, suspect.suggested, suspect.score, suspect.row, place)
-        )
-
-
-def read_table(path: Path) -> Iterator[Shown]:
-    """Read suspects.csv."""
-    with path.open(newline="", encoding="utf-8") as file:
-        for cells in csv.DictReader(file):
-            try:
-                name, given, suggested = (rearm(cells[key]) for key in ("id", "given", "suggested"))
-                yield Shown(name, given, suggested, float(cells["score"]))
-            except (KeyError, TypeError, ValueError):
-                continue

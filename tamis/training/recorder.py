@@ -10,11 +10,10 @@ from typing import Any
 
 from tamis.data import Samples, Slot
 from tamis.model_view.passes import last_linear
-from tamis.review import Corrections, LiveSuspects, Suspect, previewer, write_review_files
+from tamis.review import Corrections, LiveSuspects, Rows, previewer, write_review_files
 from tamis.review.previews import Preview
-from tamis.runs import EstimateLog, RunFiles, RunMetadata, write_metadata
+from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
 from tamis.runs.metadata import End
-from tamis.runs.shown import Rows
 from tamis.training.trainer import Trainer
 
 OF_ONE_RUN = (
@@ -115,7 +114,10 @@ class RunRecorder:
         given = set() if self.given is None else self.given.decided
         left = [suspect for suspect in suspects if suspect.id not in given]
         held, view = self.trainer.buffer.pool(), self.trainer.averaged
-        write_review_files(self.folder, left, rows, self.metadata.classes, self.preview, view, held)
+        classes = self.metadata.classes
+        write_review_files(
+            self.folder, left, rows, classes, self.preview, view=view, held=held
+        )
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""

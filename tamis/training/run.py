@@ -15,8 +15,8 @@ from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
 from tamis.monitoring.logger_group import LoggerGroup
 from tamis.monitoring.monitor import NO_INFORMATION
-from tamis.review import Suspect, find_suspects, write_suspects
-from tamis.runs import RunFiles, RunMetadata
+from tamis.review import Rows, find_suspects
+from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.sources.validation import pair_of, samples_of, text_fault
 from tamis.training.divergence import DivergedError
 from tamis.training.positions import Counted, Positioned, as_positioned
@@ -24,7 +24,6 @@ from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
 from tamis.training.trainer import Trainer
 
-Rows = Iterable[tuple[Samples, Sequence[str]]]
 
 
 class FolderInUseError(TamisError):
@@ -264,9 +263,12 @@ class TrainingRun:
 
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
         view, held = self.trainer.averaged, self.trainer.buffer.pool()
-        found = find_suspects(view, self._in_time(rows()), held, rows_per_slot)
+        classes = self.recorder.metadata.classes
+        found = find_suspects(
+            view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
+        )
         suspects = self.recorder.undecided(found)
-        write_suspects(suspects, self.recorder.metadata.classes, self.folder / RunFiles.table)
+        write_suspects_csv(self.folder / RunFiles.table, suspects)
         if self.stop:  # previews take time, and somebody waits for the end
             self.recorder.end("stopped")
         else:

@@ -1,18 +1,17 @@
-"""The review of a run, one request at a time: what is open, what is like it, what was decided."""
+"""The review API: suspects, their neighbours and decisions, one request at a time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from threading import Lock
 from time import monotonic
 from typing import Any
 
-from tamis.review import Neighbourhood
-from tamis.runs import Decision, Run
+from tamis.errors import TamisError
+from tamis.review import NeighbourIndex
+from tamis.runs import Decision, Run, Suspect
 from tamis.runs.decisions import ACTIONS
-from tamis.runs.suspect_index import Spine
 from tamis.web.run_page import (
     Snapshot,
     confusion_csv,
@@ -24,46 +23,46 @@ from tamis.web.run_page import (
 from tamis.web.run_plots import plots_of
 
 PAGE = 60
-"""Suspects sent at once."""
+"""Suspects in one response."""
 REDRAWN = 5.0
-"""Seconds from one drawing of the plots to the next, at the least: a run needs the machine more."""
+"""Seconds from one drawing of the plots to the next at the least, to leave the CPU to the run."""
 LONGEST = 2000
-"""Characters of an id or label that anybody sends."""
+"""Characters of an id in a request, at the most."""
 
 
-class BadRequestError(ValueError):
-    """A request that makes no sense, in one sentence."""
+class BadRequestError(TamisError, ValueError):
+    """A malformed request, described in one sentence."""
 
 
 class ReviewAPI:
-    """Answers what a page asks about a run. Many threads may ask at once."""
+    """Answers the requests of a page about a run. It may be called from many threads."""
 
     def __init__(self, run: Run, author: str = "") -> None:
         self.run = run
         self.author = author
-        self._near = Neighbourhood(run.folder)
+        self._neighbours = NeighbourIndex(run.folder)
         self._lock, self._drawing = Lock(), Lock()
         self._drawn = ""
-        self._drawn_news = -1
+        self._drawn_version = -1
         self._next = 0.0
 
     def page(self) -> str:
-        """Return the page; its plots and suspects are asked for apart, since they take longer."""
+        """Return the page without plots and suspects, which it requests later."""
         with self._lock:
             self.run.refresh()
             template = environment().get_template("live.html")
             return template.render(run=self.run, author=self.author)
 
     def state(self) -> dict[str, Any]:
-        """Say how far the run is, and what there is news about."""
+        """Return how far the run is, and the versions of curves and suspects."""
         with self._lock:
             self.run.refresh()
-            news = self.run.news
+            versions = self.run.versions
             due = monotonic() >= self._next
             return {
                 "state": self.run.state,
-                "curves": news["curves"] if due else max(0, self._drawn_news),
-                "suspects": news["suspects"],
+                "curves": versions["curves"] if due else max(0, self._drawn_version),
+                "suspects": versions["suspects"],
             }
 
     def tiles(self) -> str:
@@ -72,16 +71,16 @@ class ReviewAPI:
             return environment().get_template("tiles.html").render(run=self.run)
 
     def curves(self) -> str:
-        """Return the plots, drawn anew where there is news and the last time is long enough ago."""
+        """Return the plots, drawn again if the run has changed and `REDRAWN` seconds are over."""
         with self._drawing:
             with self._lock:
-                news = self.run.news["curves"]
-                if self._drawn and (news == self._drawn_news or monotonic() < self._next):
+                version = self.run.versions["curves"]
+                if self._drawn and (version == self._drawn_version or monotonic() < self._next):
                     return self._drawn
                 seen: Snapshot = snapshot(self.run)
             template = environment().get_template("curves.html")
             self._drawn = template.render(draw_all(seen, "/numbers/"))
-            self._drawn_news, self._next = news, monotonic() + REDRAWN
+            self._drawn_version, self._next = version, monotonic() + REDRAWN
             return self._drawn
 
     def numbers(self, name: str) -> str | None:
@@ -97,17 +96,17 @@ class ReviewAPI:
         with self._lock:
             return suspects_csv(self.run)
 
-    def suspects(self, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """Return a page of the suspects that fit."""
-        page = number(wanted, "page", 0, int)
-        fits = self._fits(wanted)
+    def suspects(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return one page of the suspects that match a query."""
+        page = number(query, "page", 0, int)
+        matches = self._filter(query)
         with self._lock:
             run = self.run
             run.refresh()
-            found = run.suspects.where(fits)
+            found = [suspect for suspect in run.suspects if matches(suspect)]
             shown = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
             items = [
-                suspect.to_line() | {"decision": self._decided(suspect.id)} for suspect in shown
+                suspect.to_json() | {"decision": self._decision(suspect.id)} for suspect in shown
             ]
             return {
                 "items": items,
@@ -115,95 +114,88 @@ class ReviewAPI:
                 "all": len(run.suspects),
                 "size": PAGE,
                 "classes": run.classes,
-                "settled": sum(found.settled for found in run.decisions.in_force().values()),
-                "version": run.news["suspects"],
+                "settled": len(run.decisions.settled()),
+                "version": run.versions["suspects"],
             }
 
-    def near(self, name: str) -> dict[str, Any]:
-        """Return what is most like a suspect, and what is decided about it by now."""
+    def neighbours(self, name: str) -> dict[str, Any]:
+        """Return the neighbours of a suspect, and the decision in force about it."""
         with self._lock:
             self.run.decisions.refresh()
-            return {"near": self._near.of(name), "decision": self._decided(name)}
+            found = [neighbour.to_json() for neighbour in self._neighbours.of(name)]
+            return {"neighbours": found, "decision": self._decision(name)}
 
     def decide(self, body: bytes) -> dict[str, Any]:
-        """Take a decision down."""
-        asked = read_request(body)
-        name, word, label = asked.get("id"), asked.get("decision"), asked.get("label")
-        if not isinstance(name, str) or len(name) > LONGEST or word not in ACTIONS:
+        """Write a decision, and return it with what was in force before."""
+        request = read_request(body)
+        name, action, label = (request.get(key) for key in ("id", "decision", "label"))
+        if not isinstance(name, str) or len(name) > LONGEST or action not in ACTIONS:
             raise BadRequestError("A decision has an id and one of " + ", ".join(ACTIONS) + ".")
-        if word == "relabel" and not isinstance(label, str):
-            raise BadRequestError("To relabel takes a label.")
+        if action == "relabel" and not isinstance(label, str):
+            raise BadRequestError("A decision to relabel needs a label.")
+        author = request.get("author")
         with self._lock:
             self.run.refresh()
-            spine = self.run.suspects.spine(name)
-            if spine is None and self.run.decisions.of(name) is None:
+            known = self.run.suspects.get(name) or self.run.decisions.of(name)
+            if known is None:
                 raise BadRequestError("There is no suspect of this id any more.")
-            if word == "relabel" and label not in self.run.classes:
+            if action == "relabel" and label not in self.run.classes:
                 raise BadRequestError("There is no class of this name.")
-            before = self.run.decisions.of(name)
-            given, row = (spine.given, spine.row) if spine else (None, None)
-            if spine is None and before is not None:
-                given, row = before.given, before.row
-            author = asked.get("author")
             made = self.run.decisions.decide(
                 Decision(
                     name,
-                    word,
-                    label if word == "relabel" else None,
-                    given,
-                    row,
+                    action,
+                    label if action == "relabel" else None,
+                    known.given,
+                    known.row,
                     author if isinstance(author, str) and author.strip() else self.author,
                 )
             )
-            self.run.news["suspects"] += 1
-            return {"decision": asdict(made), "changed": made.previous}
+            self.run.versions["suspects"] += 1
+            return {"decision": made.to_json(), "changed": made.previous}
 
-    def _decided(self, name: str) -> dict[str, Any] | None:
+    def _decision(self, name: str) -> dict[str, Any] | None:
         found = self.run.decisions.of(name)
-        return None if found is None else asdict(found)
+        return None if found is None else found.to_json()
 
-    def _fits(self, wanted: Mapping[str, str]) -> Callable[[Spine], bool]:
-        """Make a test of what was asked for."""
-        low, high = number(wanted, "low", 0.0, float), number(wanted, "high", 1.0, float)
-        given, suggested = wanted.get("given"), wanted.get("suggested")
-        which = wanted.get("which", "open")
-        settled = self.run.decisions.in_force
-
+    def _filter(self, query: Mapping[str, str]) -> Callable[[Suspect], bool]:
+        """Return the test of whether a suspect matches a query."""
+        low, high = number(query, "low", 0.0, float), number(query, "high", 1.0, float)
+        given, suggested = query.get("given"), query.get("suggested")
+        which = query.get("which", "open")
         if which not in ("open", "settled", "all"):
             raise BadRequestError("Suspects are open, settled, or all.")
-        done: set[str] = set()
-        if which != "all":
-            with self._lock:
-                done = {name for name, found in settled().items() if found.settled}
+        with self._lock:
+            settled = self.run.decisions.settled()
 
-        def fits(spine: Spine) -> bool:
+        def matches(suspect: Suspect) -> bool:
             return (
-                low <= spine.score <= high
-                and given in (None, spine.given)
-                and suggested in (None, spine.suggested)
-                and (which == "all" or (spine.id in done) == (which == "settled"))
+                low <= suspect.score <= high
+                and given in (None, suspect.given)
+                and suggested in (None, suspect.suggested)
+                and (which == "all" or (suspect.id in settled) == (which == "settled"))
             )
 
-        return fits
+        return matches
 
 
-def number(wanted: Mapping[str, str], name: str, default: Any, kind: type) -> Any:
-    """Read a number that was asked for."""
+def number(query: Mapping[str, str], name: str, default: Any, kind: type) -> Any:
+    """Return a number from a query."""
     try:
-        value = kind(wanted.get(name, default))
+        value = kind(query.get(name, default))
     except ValueError:
         raise BadRequestError(f"{name} is a number.") from None
     if not 0 <= value <= 2**31:
-        raise BadRequestError(f"{name} is a number from 0 on.")
+        raise BadRequestError(f"{name} is a number of 0 or more.")
     return value
 
 
 def read_request(body: bytes) -> dict[str, Any]:
-    """Read the object that was sent."""
+    """Return the JSON object in the body of a request."""
     try:
-        asked = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError):
-        raise BadRequestError("What was sent is no JSON.") from None
-    if not isinstance(asked, dict):
-        raise BadRequestError("What was sent is no object.")
-    return asked
+        raise BadRequestError("The request is not JSON.") from None
+    if not isinstance(request, dict):
+        raise BadRequestError("The request is not a JSON object.")
+    return request

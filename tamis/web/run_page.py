@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -100,8 +100,8 @@ def render_run(run: Run, shown: int = SHOWN) -> str:
         .get_template("run.html")
         .render(
             css=Markup(asset("page.css")),  # noqa: S704
-            cards=run.suspects.read(run.suspects.spines[:shown]),
-            decided=lambda name: tell_decision(run, name),
+            cards=run.suspects.read(list(run.suspects)[:shown]),
+            decided=lambda name: describe_decision(run, name),
             suspects_href=as_data(suspects_csv(run)),
             **curves_of(run),
         )
@@ -153,8 +153,8 @@ def as_data(content: str) -> str:
     return "data:text/csv;charset=utf-8;base64," + base64.b64encode(content.encode()).decode()
 
 
-def tell_decision(run: Run, name: str) -> str:
-    """Say what was decided about a suspect."""
+def describe_decision(run: Run, name: str) -> str:
+    """Return the decision about a suspect in words, empty where there is none."""
     found = run.decisions.of(name)
     if found is None:
         return ""
@@ -220,12 +220,11 @@ def confusion_csv(run: Run) -> str:
 
 def suspects_csv(run: Run) -> str:
     """Write all suspects with what was decided as CSV."""
-    decided: Mapping[str, Any] = run.decisions.in_force()
     rows = []
-    for spine in run.suspects.spines:
-        found = decided.get(spine.id)
-        word, label = (found.decision, found.label or "") if found else ("", "")
-        rows.append((spine.id, spine.given, spine.suggested, f"{spine.score:.6f}", word, label))
+    for one in run.suspects:
+        found = run.decisions.of(one.id)
+        decided = (found.decision, found.label or "") if found else ("", "")
+        rows.append((one.id, one.given, one.suggested, f"{one.score:.6f}", *decided))
     return to_csv(("id", "given", "suggested", "score", "decision", "label"), rows)
 
 

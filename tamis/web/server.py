@@ -81,8 +81,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer_json(api.state)
         elif address.path == "/suspects":
             self._answer_json(lambda: api.suspects(asked))
-        elif address.path == "/near":
-            self._answer_json(lambda: api.near(asked.get("id", "")))
+        elif address.path == "/neighbours":
+            self._answer_json(lambda: api.neighbours(asked.get("id", "")))
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
 

@@ -40,7 +40,7 @@ def tiles_of(run: Run) -> list[Tile]:
             ),
             Tile("a slot", f"{1000 * seconds:.1f} ms", f"{len(history):,} slots"),
         ]
-    decided = sum(found.settled for found in run.decisions.in_force().values())
+    decided = len(run.decisions.settled())
     tiles.append(Tile("labels that look wrong", f"{len(run.suspects):,}", f"{decided:,} decided"))
     return [tile for tile in tiles if tile.value]
 

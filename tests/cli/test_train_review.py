@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
-from tamis.review import Neighbourhood
+from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Decisions, EstimateHistory, SuspectIndex, read_lines, read_metadata
 
 CLASSES = ("ant", "bee", "cat")
@@ -106,10 +106,10 @@ def test_all_that_pages_and_exports_read_is_there(run: Path, table: Given, tmp_p
     assert [point.slot for point in EstimateHistory(run).points] == [49, 99, 149, 199, 249, 299]
     index = SuspectIndex(run)
     wrong = {name for name in table.given if table.given[name] != table.right[name]}
-    first = [spine.id for spine in index.spines[:100]]
+    first = [suspect.id for suspect in list(index)[:100]]
     assert len(wrong & set(first)) > 95
-    assert set(index.read(index.spines[:1])[0].show["columns"]) == {"a", "b", "c"}
-    assert len(Neighbourhood(run).of(first[0])) == 5
+    assert set(index.read(list(index)[:1])[0].preview["columns"]) == {"a", "b", "c"}
+    assert len(NeighbourIndex(run).of(first[0])) == 5
     assert main(["report", str(run), "--out", str(tmp_path / "page.html")]) == 0
     assert first[0] in (tmp_path / "page.html").read_text()
     assert main(["compare", str(run), str(run), "--out", str(tmp_path / "both.html")]) == 0
@@ -120,7 +120,7 @@ def test_all_that_pages_and_exports_read_is_there(run: Path, table: Given, tmp_p
 def test_decisions_about_one_run_are_learned_from_in_the_next(
     run: Path, table: Given, tmp_path: Path, capsys
 ) -> None:
-    names = [spine.id for spine in SuspectIndex(run).spines[:150]]
+    names = [suspect.id for suspect in list(SuspectIndex(run))[:150]]
     decisions, out = tmp_path / "decisions.jsonl", tmp_path / "next"
     table.answer(decisions, names)
     Decisions(decisions).decide(Decision("row-3", "relabel", "dog", table.given["row-3"]))
@@ -154,7 +154,7 @@ def test_a_running_train_takes_decisions_in(table: Given, tmp_path: Path) -> Non
         *command(table, out, "--slots", 200_000, "--capacity", 2000, "--corrections", given)
     )
     wait_for(lambda: (out / "suspects.jsonl").exists(), process)
-    names = [spine.id for spine in SuspectIndex(out).spines[:60]]
+    names = [suspect.id for suspect in list(SuspectIndex(out))[:60]]
     table.answer(out / "decisions.jsonl", names[:20])
     table.answer(given, names[20:40])
     Decisions(out / "decisions.jsonl").decide(Decision(names[50], "drop", None))
@@ -181,7 +181,7 @@ def test_killed_between_a_decision_and_a_checkpoint_it_is_not_lost(
 ) -> None:
     process = start(*command(table, tmp_path, "--slots", 200_000, "--save-every", "1000000"))
     wait_for(lambda: (tmp_path / "suspects.jsonl").exists(), process)
-    names = [spine.id for spine in SuspectIndex(tmp_path).spines[:20]]
+    names = [suspect.id for suspect in list(SuspectIndex(tmp_path))[:20]]
     table.answer(tmp_path / "decisions.jsonl", names)
     process.kill()
     process.communicate()
@@ -315,7 +315,7 @@ def test_a_stream_leaves_the_same_and_goes_on_after_a_kill(table: Given, tmp_pat
     assert about.ended == "done"
     assert [point.slot for point in EstimateHistory(twice).points] == [49, 99, 149]
     wrong = {at for at, name in enumerate(table.given) if table.given[name] != table.right[name]}
-    first = [int(spine.id) for spine in SuspectIndex(twice).spines[:80]]
+    first = [int(suspect.id) for suspect in list(SuspectIndex(twice))[:80]]
     assert len(wrong & set(first)) > 70
 
 

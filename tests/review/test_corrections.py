@@ -20,7 +20,7 @@ from tamis import (
 )
 from tamis.buffers import Buffer
 from tamis.checkpoint import Checkpoints
-from tamis.review import Corrections, LiveSuspects, Queue, previewer
+from tamis.review import Corrections, LiveSuspects, ReviewQueue, previewer
 from tamis.runs import Decision, Decisions, SuspectIndex
 from tamis.selectors.plausible import Neighbours
 
@@ -231,28 +231,28 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
     trainer = make_trainer(model, rate=0.05)
     trainer.validator.classes = 3
     corrections = Corrections(path, CLASSES)
-    lookout = LiveSuspects(
+    live = LiveSuspects(
         tmp_path,
         trainer,
         CLASSES,
         previewer((2,)),
-        Queue(500),
+        queue=ReviewQueue(500),
         every=50,
         settled=lambda: corrections.decided,
     )
     for slot in range(300):
         part = blobs[slice(slot, slot + 1)]
-        lookout.update(trainer.step(part).number, part)
-    shelf = SuspectIndex(tmp_path)
+        live.update(trainer.step(part).number, part)
+    index = SuspectIndex(tmp_path)
     wrong = {str(row) for row in wrong_rows(blobs)}
-    first = [spine.id for spine in shelf.spines]
+    first = [suspect.id for suspect in index]
     assert len(set(first) & wrong) > 0.8 * len(wrong)
     correct(path, blobs, [int(name) for name in first if name in wrong][:30])
     corrections.apply(trainer)
     for _ in range(200):
-        lookout.update(trainer.step().number, None)
-    shelf.refresh()
-    second = [spine.id for spine in shelf.spines]
+        live.update(trainer.step().number, None)
+    index.refresh()
+    second = [suspect.id for suspect in index]
     assert not set(second) & corrections.decided
     rest = [name for name in first if name not in corrections.decided]
     assert second != rest

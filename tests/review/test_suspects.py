@@ -11,9 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tamis import ModelView, Samples
-from tamis.review import Suspect, find_suspects, write_suspects
-from tamis.review.suspects import LabelScorer, relative_confusion
+from tamis.review import LabelScorer, find_suspects
+from tamis.review.scorer import relative_confusion
+from tamis.runs import Suspect, write_suspects_csv
 from tamis.runs.spreadsheet import disarm, rearm
+
+CLASSES = ["cat", "dog, big", "fox"]
 
 
 def named(samples: Samples) -> list[tuple[Samples, list[str]]]:
@@ -21,22 +24,24 @@ def named(samples: Samples) -> list[tuple[Samples, list[str]]]:
 
 
 def test_wrong_labels_are_found(blobs: Samples, blob_model: nn.Module) -> None:
-    suspects = find_suspects(ModelView(blob_model), named(blobs))
+    suspects = find_suspects(ModelView(blob_model), named(blobs), CLASSES)
     wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
     assert {suspect.id for suspect in suspects} == wrong
-    assert all(suspect.suggested == (suspect.given - 1) % 3 for suspect in suspects)
+    numbers = [(CLASSES.index(one.given), CLASSES.index(one.suggested)) for one in suspects]
+    assert all(suggested == (given - 1) % 3 for given, suggested in numbers)
 
 
 def test_the_worst_is_first_and_scores_follow_their_formula(
     blobs: Samples, blob_model: nn.Module
 ) -> None:
-    suspects = find_suspects(ModelView(blob_model), named(blobs))
+    suspects = find_suspects(ModelView(blob_model), named(blobs), CLASSES)
     scores = [suspect.score for suspect in suspects]
     assert scores == sorted(scores, reverse=True)
     worst = suspects[0]
     row = int(worst.id.removeprefix("row "))
-    belief = blob_model(blobs.inputs[[row]]).softmax(dim=1)[0]
-    expected = belief[worst.suggested] / (belief[worst.suggested] + belief[worst.given])
+    given, suggested = CLASSES.index(worst.given), CLASSES.index(worst.suggested)
+    probabilities = blob_model(blobs.inputs[[row]]).softmax(dim=1)[0]
+    expected = probabilities[suggested] / (probabilities[suggested] + probabilities[given])
     assert worst.score == pytest.approx(expected.item(), abs=1e-5)
     assert worst.row == row
 
@@ -58,8 +63,8 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
     view = ModelView(model)
     scorer = LabelScorer(view, held)
     assert scorer.confusion is not None
-    mixed = relative_confusion(scorer.confusion)
-    weighed = scorer.weigh(asked).exp()
+    relative = relative_confusion(scorer.confusion)
+    weighed = scorer.log_posterior(asked).exp()
     features, belief = view.features(blobs.inputs), model(blobs.inputs).softmax(dim=1).double()
     scale = features[:80].std(dim=0, correction=0).clamp_min(1e-6)
     centred = (features - features[:80].mean(dim=0)) / scale
@@ -73,7 +78,7 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
         for other, weight in weights.items():
             likely = belief[other] * scorer.confusion[:, blobs.labels[other]]
             votes += weight / sum(weights.values()) * likely / likely.sum()
-        wanted = belief[row] * (votes + 0.003) * mixed[:, blobs.labels[row]]
+        wanted = belief[row] * (votes + 0.003) * relative[:, blobs.labels[row]]
         assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
 
 
@@ -86,7 +91,7 @@ def test_a_model_without_a_last_layer_is_asked_alone(blobs: Samples, blob_model)
         def forward(self, inputs: Tensor) -> Tensor:
             return 2 * self.inner(inputs)
 
-    suspects = find_suspects(ModelView(Odd()), named(blobs), blobs)
+    suspects = find_suspects(ModelView(Odd()), named(blobs), CLASSES, blobs)
     wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
     assert {suspect.id for suspect in suspects} == wrong
 
@@ -94,8 +99,8 @@ def test_a_model_without_a_last_layer_is_asked_alone(blobs: Samples, blob_model)
 def test_they_are_written_by_class_name(
     blobs: Samples, blob_model: nn.Module, tmp_path: Path
 ) -> None:
-    suspects = find_suspects(ModelView(blob_model), named(blobs))
-    write_suspects(suspects, ["cat", "dog, big", "fox"], tmp_path / "suspects.csv")
+    suspects = find_suspects(ModelView(blob_model), named(blobs), CLASSES)
+    write_suspects_csv(tmp_path / "suspects.csv", suspects)
     with (tmp_path / "suspects.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(suspects)
@@ -110,7 +115,7 @@ def test_they_are_written_by_class_name(
 def test_formulas_are_disarmed_and_come_back(text: str, tmp_path: Path) -> None:
     assert disarm(text).startswith("'")
     assert rearm(disarm(text)) == text
-    write_suspects([Suspect(text, 0, 1, 0.9)], [text, "b"], tmp_path / "suspects.csv")
+    write_suspects_csv(tmp_path / "suspects.csv", [Suspect(text, text, "b", 0.9)])
     with (tmp_path / "suspects.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert row["id"] == row["given"] == "'" + text
@@ -123,7 +128,7 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 
 def test_an_empty_chunk_is_no_trouble(blob_model: nn.Module) -> None:
     nothing = Samples.of(torch.empty(0, 2), torch.empty(0, dtype=torch.long))
-    assert find_suspects(ModelView(blob_model), named(nothing)) == []
+    assert find_suspects(ModelView(blob_model), named(nothing), CLASSES) == []
 
 
 def test_rows_that_are_not_doubtful_are_no_suspects(blobs: Samples, blob_model: nn.Module) -> None:

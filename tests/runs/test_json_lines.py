@@ -29,7 +29,7 @@ def test_no_file_is_no_line(path: Path) -> None:
     assert tail.read() == []
     add_line(path, {"a": 1})
     assert tail.read() == [{"a": 1}]
-    assert not tail.anew
+    assert not tail.reset
 
 
 def test_half_a_line_waits_for_its_end(path: Path) -> None:
@@ -60,7 +60,7 @@ def test_half_a_line_left_by_a_crash_spoils_no_other(path: Path) -> None:
 def test_places_lead_to_lines(path: Path) -> None:
     for text in ("ä", "b\n", "c" * 300, ""):
         add_line(path, {"text": text})
-    for place, line in Tail(path).read_placed():
+    for place, line in Tail(path).read_with_offsets():
         with path.open("rb") as file:
             file.seek(place)
             assert json.loads(file.readline()) == line
@@ -75,9 +75,9 @@ def test_a_file_begun_anew_is_read_anew(path: Path, longer: bool) -> None:
     lines = [json.dumps({"other": number}) for number in range(40 if longer else 5)]
     path.write_text("".join(line + "\n" for line in lines))
     assert [line["other"] for line in tail.read()] == list(range(len(lines)))
-    assert tail.anew
+    assert tail.reset
     assert tail.read() == []
-    assert not tail.anew
+    assert not tail.reset
 
 
 def test_what_is_no_object_is_counted(path: Path) -> None:
@@ -120,5 +120,5 @@ def test_read_in_parts_is_read_at_once(tmp_path_factory, parts: list[bytes], cha
         with path.open("ab") as file:
             file.write(part + (b'{"a": 1}\n' if chance.random() < 0.5 else b""))
         found += tail.read()
-        assert not tail.anew
+        assert not tail.reset
     assert found == read_lines(path)

@@ -11,8 +11,16 @@ from torch import Tensor
 
 from tamis import Alarm, Growing, Monitor, Plausible, Replay, Samples, Trainer
 from tamis.models import mlp, start
-from tamis.review import find_suspects, previewer, write_review_files, write_suspects
-from tamis.runs import EstimateLog, RunMetadata, Shown, add_line, write_metadata, write_shown
+from tamis.review import find_suspects, previewer, write_review_files
+from tamis.runs import (
+    EstimateLog,
+    RunMetadata,
+    Suspect,
+    add_line,
+    write_metadata,
+    write_suspects,
+    write_suspects_csv,
+)
 from tamis.streams import Steps, Symmetric, digits
 
 BAD = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{ 7*7 }}$x_1$"
@@ -48,10 +56,11 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
             tracking.update(slot, samples)
     rows = [(samples, [f"scan-{number}" for number in samples.ids.tolist()]) for samples in stream]
     held = trainer.buffer.pool()
-    suspects = find_suspects(trainer.averaged, rows, held, rows_per_slot=5)
-    write_suspects(suspects, CLASSES, folder / "suspects.csv")
-    show = previewer(data.input_shape)
-    write_review_files(folder, suspects, rows, CLASSES, show, trainer.averaged, held)
+    suspects = find_suspects(trainer.averaged, rows, CLASSES, held, rows_per_slot=5)
+    write_suspects_csv(folder / "suspects.csv", suspects)
+    preview = previewer(data.input_shape)
+    view = trainer.averaged
+    write_review_files(folder, suspects, rows, CLASSES, preview, view=view, held=held)
     write_metadata(folder, replace(about, ended="done"))
     return trainer
 
@@ -90,18 +99,21 @@ def make_hostile(folder: Path) -> Path:
              "confusion": shares},
         )  # fmt: skip
     add_line(folder / "alarms.jsonl", {"slot": 5, "kind": BAD, "before": 0.9, "after": 0.1})
-    write_shown(
+    write_suspects(
         folder,
         [
-            Shown(BAD, BAD, "ok", 0.9, 1, 1, {"columns": {BAD: BAD, "b": 2}}),
-            Shown("text", "ok", BAD, 0.8, 2, 1, {"text": BAD}),
-            Shown("image", "ok", BAD, 0.7, 3, 1, {"image": '"><script>alert(3)</script>'}),
-            Shown("odd", "ok", "ok", 0.6, 4, 1, {"columns": [BAD], "text": 7}),
+            Suspect(BAD, BAD, "ok", 0.9, 1, 1, {"columns": {BAD: BAD, "b": 2}}),
+            Suspect("text", "ok", BAD, 0.8, 2, 1, {"text": BAD}),
+            Suspect("image", "ok", BAD, 0.7, 3, 1, {"image": '"><script>alert(3)</script>'}),
+            Suspect("odd", "ok", "ok", 0.6, 4, 1, {"columns": [BAD], "text": 7}),
         ],
     )
     add_line(
         folder / "neighbours.jsonl",
-        {"id": BAD, "near": [{"id": BAD, "label": BAD, "likeness": 1, "show": {"text": BAD}}]},
+        {
+            "id": BAD,
+            "neighbours": [{"id": BAD, "label": BAD, "similarity": 1, "preview": {"text": BAD}}],
+        },
     )
     add_line(folder / "decisions.jsonl", {"id": BAD, "decision": "keep", "author": BAD})
     return folder

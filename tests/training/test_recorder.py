@@ -11,7 +11,7 @@ import torch
 from tamis import Alarm, Monitor, Plausible, Sliding, Trainer, Validator
 from tamis.checkpoint import Checkpoints
 from tamis.models import mlp, start
-from tamis.review import Neighbourhood, find_suspects
+from tamis.review import NeighbourIndex, find_suspects
 from tamis.review.live import MOST_A_SLOT
 from tamis.runs import (
     AlarmRecord,
@@ -104,7 +104,7 @@ def go_on(folder: Path, table: Table, trainer: Trainer, recorder: RunRecorder, s
 
 def finish(table: Table, trainer: Trainer, recorder: RunRecorder) -> None:
     held = trainer.buffer.pool()
-    suspects = find_suspects(trainer.averaged, table.named(), held, table.rows_per_slot)
+    suspects = find_suspects(trainer.averaged, table.named(), table.classes, held, rows_per_slot=table.rows_per_slot)
     recorder.write_suspects(suspects, table.named())
     recorder.end("done")
 
@@ -131,14 +131,14 @@ def test_all_that_a_page_needs_is_there(run, truth) -> None:
     assert sum(point.confusion is not None for point in points) == 1
     index = SuspectIndex(folder)
     wrong = {name for name, (given, right) in truth.items() if given != right}
-    first = [spine.id for spine in index.spines[:300]]
+    first = [suspect.id for suspect in list(index)[:300]]
     assert len(set(first) & wrong) > 290
-    suspect = index.read(index.spines[:1])[0]
+    suspect = index.read(list(index)[:1])[0]
     assert suspect.slot == int(suspect.id.removeprefix("scan-")) // 10
-    assert list(suspect.show["columns"])[:2] == ["p0", "p1"]
-    near = Neighbourhood(folder).of(suspect.id)
+    assert list(suspect.preview["columns"])[:2] == ["p0", "p1"]
+    near = NeighbourIndex(folder).of(suspect.id)
     assert len(near) == 5
-    assert all(other["id"].startswith("scan-") for other in near)
+    assert all(other.id.startswith("scan-") for other in near)
     page = render_run(Run(folder))
     assert page.count("<svg") == 5
     assert "<dt>p0</dt>" in page
@@ -147,11 +147,11 @@ def test_all_that_a_page_needs_is_there(run, truth) -> None:
 def answer(folder: Path, truth, count: int) -> list[str]:
     """Review the first suspects by the truth."""
     decisions, names = Decisions(folder / "decisions.jsonl"), []
-    for spine in SuspectIndex(folder).spines[:count]:
-        given, right = truth[spine.id]
+    for suspect in list(SuspectIndex(folder))[:count]:
+        given, right = truth[suspect.id]
         word, label = ("keep", None) if given == right else ("relabel", right)
-        decisions.decide(Decision(spine.id, word, label, given, spine.row, "truth"), sync=False)
-        names.append(spine.id)
+        decisions.decide(Decision(suspect.id, word, label, given, suspect.row, "truth"), sync=False)
+        names.append(suspect.id)
     return names
 
 
@@ -167,7 +167,7 @@ def test_corrections_of_one_run_are_taken_into_another(run, table, truth, tmp_pa
     assert (before[reviewed] == right[reviewed]).float().mean() < 0.1
     assert held.labels[reviewed].equal(right[reviewed])
     assert (held.labels != before).sum() == (before[reviewed] != right[reviewed]).sum()
-    assert not set(names) & {spine.id for spine in SuspectIndex(tmp_path).spines}
+    assert not set(names) & {suspect.id for suspect in SuspectIndex(tmp_path)}
     assert recorder.decided() == set(names)
     assert recorder.undecided([]) == []
     point, other = EstimateHistory(tmp_path).points[2], EstimateHistory(folder).points[2]
@@ -180,10 +180,10 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
     recorder.live.every = 100
     recorder.begin(resumed=False)
     go_on(tmp_path, table, trainer, recorder, 200)
-    first = [spine.id for spine in SuspectIndex(tmp_path).spines]
+    first = [suspect.id for suspect in SuspectIndex(tmp_path)]
     assert len(first) > 100
     names = answer(tmp_path, truth, 50)
-    drop = SuspectIndex(tmp_path).spines[60]
+    drop = list(SuspectIndex(tmp_path))[60]
     Decisions(tmp_path / "decisions.jsonl").decide(Decision(drop.id, "drop", None, drop.given))
     go_on(tmp_path, table, trainer, recorder, 300)
     held = trainer.buffer.pool()
@@ -191,7 +191,7 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
     for name in names:
         place = (held.ids == int(name.removeprefix("scan-"))).nonzero()[0]
         assert NAMES[int(held.labels[place])] == truth[name][1]
-    second = [spine.id for spine in SuspectIndex(tmp_path).spines]
+    second = [suspect.id for suspect in SuspectIndex(tmp_path)]
     assert not set(second) & {*names, drop.id}
     assert second != [name for name in first if name not in {*names, drop.id}]  # ranked anew
 
@@ -226,7 +226,7 @@ def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     assert same("tracked.jsonl", "suspects.jsonl", "neighbours.jsonl")
     finish(table, again, recorder)
     assert (broken / "suspects.jsonl").read_bytes() != live
-    before = next(spine for spine in SuspectIndex(broken).spines if spine.row < 900)
+    before = next(suspect for suspect in SuspectIndex(broken) if suspect.row < 900)
     decisions = Decisions(broken / "decisions.jsonl")
     decisions.decide(Decision(before.id, "drop", None, before.given))
     held = len(again.buffer)
@@ -256,9 +256,9 @@ def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -
 def test_alarms_of_slots_that_are_done_again_are_taken_back(table, tmp_path) -> None:
     trainer = make_trainer(table)
     recorder = RunRecorder(tmp_path, trainer, about_of(table))
-    add_line(tmp_path / "alarms.jsonl", AlarmRecord(3, "noise", 0.9, 0.5)._asdict())
+    add_line(tmp_path / "alarms.jsonl", AlarmRecord(3, "noise", 0.9, 0.5).to_json())
     state = recorder.state_dict()
-    add_line(tmp_path / "alarms.jsonl", AlarmRecord(70, "noise", 0.5, 0.9)._asdict())
+    add_line(tmp_path / "alarms.jsonl", AlarmRecord(70, "noise", 0.5, 0.9).to_json())
     recorder.load_state_dict(state)
     assert [alarm.slot for alarm in EstimateHistory(tmp_path).alarms] == [3]
 
@@ -301,4 +301,4 @@ def test_slots_of_many_rows_are_looked_at_in_part(table, tmp_path) -> None:
     recorder = RunRecorder(tmp_path, trainer, about_of(table))
     for samples, names in table.named(500):
         recorder.update(trainer.step(samples), samples, names)
-    assert len(recorder.live.state_dict()["noted"]["came"]) == 3 * MOST_A_SLOT
+    assert len(recorder.live.state_dict()["waiting"]["slots"]) == 3 * MOST_A_SLOT

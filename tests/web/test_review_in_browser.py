@@ -13,7 +13,7 @@ import torch
 
 from tamis import Growing, Naive, Samples, Trainer
 from tamis.review import Corrections, preview_image
-from tamis.runs import Decisions, Shown, add_line, read_lines, write_shown
+from tamis.runs import Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import BAD, CLASSES, make_hostile
@@ -153,9 +153,9 @@ def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
 
 def test_neighbours_are_shown(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
-    tab.wait("document.querySelectorAll('#near .card').length === 5")
-    assert tab.run("document.querySelectorAll('#near img').length") == 5
-    assert "number" in tab.text("#near .card b")
+    tab.wait("document.querySelectorAll('#neighbours .card').length === 5")
+    assert tab.run("document.querySelectorAll('#neighbours img').length") == 5
+    assert "number" in tab.text("#neighbours .card b")
 
 
 def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> None:
@@ -254,10 +254,10 @@ def test_of_fifty_thousand_suspects_a_page_is_loaded(
 ) -> None:
     generator = torch.Generator().manual_seed(0)
     pictures = [preview_image(torch.rand(28, 28, generator=generator)) for _ in range(50)]
-    write_shown(
+    write_suspects(
         tmp_path,
         (
-            Shown(f"row {n}", f"c{n % 10}", f"c{n % 7}", 1 - n / 200_000, n, n, pictures[n % 50])
+            Suspect(f"row {n}", f"c{n % 10}", f"c{n % 7}", 1 - n / 200_000, n, n, pictures[n % 50])
             for n in range(50_000)
         ),
     )
@@ -281,7 +281,7 @@ def test_hostile_text_is_shown_and_never_run(open_tab, tmp_path: Path) -> None:
     tab = open_tab(folder)
     tab.set("which", "all")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
-    tab.wait("document.querySelectorAll('#near .card').length === 1")
+    tab.wait("document.querySelectorAll('#neighbours .card').length === 1")
     tab.wait("document.querySelector('#curves svg')")
     shown = tab.run("document.body.textContent")
     assert shown.count(BAD) > 8
@@ -332,8 +332,8 @@ def test_suspects_that_change_under_the_reviewer(open_tab, folder: Path) -> None
     for _ in range(5):
         tab.press("ArrowRight")
     tab.wait(f"{CURRENT}.startsWith('{stay['id']},')")
-    found = [Shown.of(line) for line in reversed(lines[:20])]
-    thread = threading.Thread(target=write_shown, args=(folder, found))
+    found = [Suspect.from_json(line) for line in reversed(lines[:20])]
+    thread = threading.Thread(target=write_suspects, args=(folder, found))
     thread.start()
     thread.join()
     tab.wait("document.querySelector('#count').innerText.startsWith('20 of 20')")

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tamis.runs import Decision, Decisions, Shown, add_line, read_lines, write_shown
+from tamis.runs import Decision, Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.access import Access, is_loopback
 from tamis.web.server import Server
 from tests.support.wait import END
@@ -81,7 +81,7 @@ def test_a_page_of_suspects(client: Client, folder: Path) -> None:
     found = client.get("/suspects")
     assert found["total"] == found["all"] == len(lines)
     assert [item["id"] for item in found["items"]] == [line["id"] for line in lines[:60]]
-    assert found["items"][0]["show"] == lines[0]["show"]
+    assert found["items"][0]["preview"] == lines[0]["preview"]
     assert found["classes"] == [f"number {digit}" for digit in range(10)]
     second = client.get("/suspects", page=1)
     assert [item["id"] for item in second["items"]] == [line["id"] for line in lines[60:120]]
@@ -184,10 +184,10 @@ def test_nonsense_is_not_looked_for(client: Client, query: str) -> None:
 
 def test_neighbours_of_a_suspect(client: Client, folder: Path) -> None:
     name = first_ids(folder)[0]
-    near = client.get("/near", id=name)["near"]
+    near = client.get("/neighbours", id=name)["neighbours"]
     assert len(near) == 5
     assert all(other["label"].startswith("number") for other in near)
-    assert client.get("/near", id="no such") == {"near": [], "decision": None}
+    assert client.get("/neighbours", id="no such") == {"neighbours": [], "decision": None}
 
 
 def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) -> None:
@@ -376,10 +376,10 @@ def test_a_port_that_is_taken_costs_one_line(folder: Path, serve: Serve, capsys)
 
 def test_fifty_thousand_are_as_easy_as_fifty(tmp_path: Path, serve: Serve) -> None:
     (tmp_path / "log.jsonl").write_text("")
-    write_shown(
+    write_suspects(
         tmp_path,
         (
-            Shown(f"{n}", f"c{n % 10}", f"c{n % 7}", 1 - n / 200_000, n, n, {"text": "x" * 400})
+            Suspect(f"{n}", f"c{n % 10}", f"c{n % 7}", 1 - n / 200_000, n, n, {"text": "x" * 400})
             for n in range(50_000)
         ),
     )

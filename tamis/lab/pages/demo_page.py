@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tamis.checkpoint import write_atomically
 from tamis.lab.demo import LEAD, Demo, Result
-from tamis.review import Suspect, write_suspects
+from tamis.runs import Suspect, write_suspects_csv
 from tamis.web.log import Log
 from tamis.web.plots import draw_accuracy, draw_share, draw_tracked, save_png, to_svg
 
@@ -56,7 +56,7 @@ def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
     figures["clean_ratio"] = draw_tracked(finder.tracked, demo.clean_ratio)
     for name, figure in figures.items():
         save_png(figure, folder / f"{name}.png")
-    write_suspects(finder.suspects, demo.data.classes, folder / "suspects.csv")
+    write_suspects_csv(folder / "suspects.csv", finder.suspects)
     write_ground_truth(demo, folder / "ground_truth.csv")
     page = folder / "index.html"
     template = Environment(

@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tamis.review.exchange import cleanlab_table, fiftyone_folder, label_studio, tables
-from tamis.review.exchange.reviewed import Reviewed, UnreadableFileError, read_run, take_in
+from tamis.review.exchange.rows import (
+    ImportResult,
+    ReviewedRow,
+    UnreadableFileError,
+    import_decisions,
+    read_run,
+)
 
-Write = Callable[[Sequence[Reviewed], Sequence[str], Path], None]
-Read = Callable[[Path], list[Reviewed]]
+Write = Callable[[Sequence[ReviewedRow], Sequence[str], Path], None]
+Read = Callable[[Path], list[ReviewedRow]]
 
 
 class Format(NamedTuple):
-    """How a tool wants it: to write, to read, and the ending of its file; none for a folder."""
+    """How to write and read the files of a tool, and their suffix; none for a folder."""
 
     write: Write
     read: Read
-    ending: str
+    suffix: str
 
 
 FORMATS: Mapping[str, Format] = {
@@ -33,23 +39,24 @@ FORMATS: Mapping[str, Format] = {
 __all__ = [
     "FORMATS",
     "Format",
-    "Reviewed",
+    "ImportResult",
+    "ReviewedRow",
     "UnreadableFileError",
     "guess_format",
+    "import_decisions",
     "read_run",
-    "take_in",
 ]
 
 
 def guess_format(path: Path) -> str:
-    """Tell what a file is, by its ending and, where two have the same, by its first line."""
+    """Return the format of a file, by its suffix and, where two share one, by its first line."""
     if path.is_dir():
         return "fiftyone"
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             return "cleanlab" if "is_label_issue" in file.readline(10_000) else "csv"
     for name, form in FORMATS.items():
-        if form.ending and path.suffix == form.ending:
+        if form.suffix and path.suffix == form.suffix:
             return name
     raise UnreadableFileError(
         f"{path} ends in none of .csv, .jsonl, .parquet, .json: give --format."

@@ -1,4 +1,4 @@
-"""The columns of cleanlab's `find_label_issues`, so that what reads those reads these."""
+"""Tables with the columns of cleanlab's `find_label_issues`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tamis.checkpoint import write_atomically
-from tamis.review.exchange.reviewed import Reviewed, UnreadableFileError, from_cells
-from tamis.review.exchange.tables import cell_of, read_cells
+from tamis.review.exchange.rows import ReviewedRow, UnreadableFileError, from_cells
+from tamis.review.exchange.tables import read_cells, to_cell
 
 COLUMNS = (
     "id", "is_label_issue", "label_quality", "given_label", "predicted_label", "row", "slot",
     "decision", "label", "author", "time",
 )  # fmt: skip
 QUALITIES = ("label_quality", "label_score")
-"""What `CleanLearning` calls it, and what `Datalab` does."""
+"""Names of the quality column: that of `CleanLearning`, and that of `Datalab`."""
 
 
-def write_table(reviewed: Sequence[Reviewed], classes: Sequence[str], path: Path) -> None:
-    """Write CSV. The quality of a label is 1 minus its score; who kept a label has no issue."""
+def write_table(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
+    """Write a CSV. The quality of a label is 1 minus its score; a label kept is no issue."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
-    for one in reviewed:
-        quality = None if one.score is None else 1 - one.score
-        cells = [
-            one.id, one.decision != "keep", quality, one.given, one.suggested, one.row, one.slot,
-            one.decision, one.label, one.author, one.time,
-        ]  # fmt: skip
-        writer.writerow([cell_of(cell) for cell in cells])
+    for row in rows:
+        known = row.cells()
+        cells = known | {
+            "is_label_issue": known["decision"] != "keep",
+            "label_quality": None if known["score"] is None else 1 - known["score"],
+            "given_label": known["given"],
+            "predicted_label": known["suggested"],
+        }
+        writer.writerow([to_cell(cells[name]) for name in COLUMNS])
     write_atomically(path, out.getvalue().encode())
 
 
-def read_table(path: Path) -> list[Reviewed]:
-    """Read such a table, of ours or of cleanlab's with ids beside it."""
+def read_table(path: Path) -> list[ReviewedRow]:
+    """Read a table of ours, or one of cleanlab's with a column of ids."""
     found = []
     for cells in read_cells(path):
         quality = next((cells[name] for name in QUALITIES if cells.get(name)), "")

@@ -1,4 +1,4 @@
-"""Label Studio: tasks with what the model would say, and annotations back from it.
+"""Label Studio: tasks with predictions of the model, and annotations back from it.
 
 https://labelstud.io/guide/predictions and https://labelstud.io/guide/export describe the format.
 """
@@ -12,32 +12,38 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from tamis.checkpoint import write_atomically
-from tamis.review.exchange.reviewed import Reviewed, UnreadableFileError, as_text, from_cells
+from tamis.review.exchange.rows import (
+    ReviewedRow,
+    UnreadableFileError,
+    from_cells,
+    text_or_none,
+)
+from tamis.runs import Decision
 
-LABEL, WORD, SHOWN = "label", "decision", "row"
-"""Names of the two choices and of what is shown, in the project's set-up."""
+LABEL, ACTION, OBJECT = "label", "decision", "row"
+"""Names of the two choices and of the object, in the configuration of the project."""
 TAGS = {"image": "Image", "columns": "Table", "text": "Text"}
-KEPT = ("id", "given", "suggested", "score", "row", "slot")
+DATA = ("id", "given", "suggested", "score", "row", "slot")
 
 
-def write_tasks(reviewed: Sequence[Reviewed], classes: Sequence[str], path: Path) -> None:
-    """Write tasks as JSON, and beside them the set-up that their project needs."""
-    tasks = [task_of(one) for one in reviewed]
+def write_tasks(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
+    """Write tasks as JSON, and beside them the labelling configuration of their project."""
+    tasks = [to_task(row) for row in rows]
     write_atomically(path, json.dumps(tasks, indent=1, allow_nan=False).encode())
-    kind = next((name for one in reviewed for name in TAGS if name in one.show), "text")
-    set_up = path.with_name(f"{path.stem}-config.xml")
-    write_atomically(set_up, labelling_config(classes, kind).encode())
+    kind = next((name for row in rows for name in TAGS if name in row.preview), "text")
+    configuration = path.with_name(f"{path.stem}-config.xml")
+    write_atomically(configuration, labelling_config(classes, kind).encode())
 
 
 def labelling_config(classes: Sequence[str], kind: str) -> str:
-    """Write the set-up: what is shown, a choice of classes, and what to do without a label."""
+    """Return the configuration: the object, a choice of classes, and one to drop or skip."""
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in classes)
     return f"""<View>
-  <{TAGS[kind]} name="{SHOWN}" value="${kind}"/>
-  <Choices name="{LABEL}" toName="{SHOWN}" choice="single" showInline="true">
+  <{TAGS[kind]} name="{OBJECT}" value="${kind}"/>
+  <Choices name="{LABEL}" toName="{OBJECT}" choice="single" showInline="true">
 {choices}
   </Choices>
-  <Choices name="{WORD}" toName="{SHOWN}" choice="single" showInline="true">
+  <Choices name="{ACTION}" toName="{OBJECT}" choice="single" showInline="true">
     <Choice value="drop"/>
     <Choice value="skip"/>
   </Choices>
@@ -45,40 +51,49 @@ def labelling_config(classes: Sequence[str], kind: str) -> str:
 """
 
 
-def task_of(one: Reviewed) -> dict[str, Any]:
-    """Make a task of a suspect: the suggestion is a prediction, a decision an annotation."""
-    task: dict[str, Any] = {
-        "data": {name: getattr(one, name) for name in KEPT} | shown(one.show, one.id)
-    }
-    if one.suggested is not None:
-        task["predictions"] = [
-            {"model_version": "tamis", "score": one.score, "result": [choice(LABEL, one.suggested)]}
-        ]
-    if one.decision is not None:
-        words = {"drop": choice(WORD, "drop"), "skip": choice(WORD, "skip")}
-        result = words.get(one.decision) or choice(LABEL, one.final or "")
-        task["annotations"] = [
-            {"result": [result], "completed_by": {"email": one.author}, "created_at": one.time}
-        ]
+def to_task(row: ReviewedRow) -> dict[str, Any]:
+    """Return the task of a row: the suggestion is a prediction, a decision an annotation."""
+    cells = row.cells()
+    data = {name: cells[name] for name in DATA} | to_object(row.preview, row.id)
+    task: dict[str, Any] = {"data": data}
+    if row.suspect is not None:
+        result = [choice(LABEL, row.suspect.suggested)]
+        prediction = {"model_version": "tamis", "score": row.suspect.score, "result": result}
+        task["predictions"] = [prediction]
+    if row.decision is not None:
+        task["annotations"] = [to_annotation(row.decision, row.final or "")]
     return task
 
 
-def shown(show: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what Label Studio is to show."""
-    if "image" in show:
-        return {"image": f"data:image/png;base64,{show['image']}"}
-    return {kind: show[kind] for kind in ("columns", "text") if kind in show} or {"text": name}
+def to_annotation(decision: Decision, final: str) -> dict[str, Any]:
+    """Return the annotation of a decision; `final` is the label that the row is to have."""
+    dropped = decision.decision in ("drop", "skip")
+    result = choice(ACTION, decision.decision) if dropped else choice(LABEL, final)
+    return {
+        "result": [result],
+        "completed_by": {"email": decision.author},
+        "created_at": decision.time,
+    }
+
+
+def to_object(preview: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what Label Studio shows."""
+    if "image" in preview:
+        return {"image": f"data:image/png;base64,{preview['image']}"}
+    return {kind: preview[kind] for kind in ("columns", "text") if kind in preview} or {
+        "text": name
+    }
 
 
 def choice(control: str, value: str) -> dict[str, Any]:
-    """Make a choice."""
+    """Return the result of a choice."""
     return {
-        "from_name": control, "to_name": SHOWN, "type": "choices", "value": {"choices": [value]},
+        "from_name": control, "to_name": OBJECT, "type": "choices", "value": {"choices": [value]},
     }  # fmt: skip
 
 
-def read_tasks(path: Path) -> list[Reviewed]:
-    """Read what Label Studio exports as JSON: of each task, the newest annotation."""
+def read_tasks(path: Path) -> list[ReviewedRow]:
+    """Read tasks as Label Studio exports them; of each, the newest annotation counts."""
     try:
         tasks = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -88,37 +103,37 @@ def read_tasks(path: Path) -> list[Reviewed]:
     return [read_task(task) for task in tasks]
 
 
-def read_task(task: dict[str, Any]) -> Reviewed:
+def read_task(task: dict[str, Any]) -> ReviewedRow:
     """Read one task."""
     data = task.get("data")
-    cells = {name: data.get(name) for name in KEPT} if isinstance(data, dict) else {}
-    made = task.get("annotations")
-    annotations = [one for one in made if isinstance(one, dict)] if isinstance(made, list) else []
+    cells = {name: data.get(name) for name in DATA} if isinstance(data, dict) else {}
+    found = task.get("annotations")
+    annotations = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     if annotations:
         newest = max(annotations, key=lambda one: str(one.get("created_at") or ""))
-        cells |= read_annotation(newest, as_text(cells.get("given")))
+        cells |= read_annotation(newest, text_or_none(cells.get("given")))
     return from_cells(cells)
 
 
 def read_annotation(annotation: dict[str, Any], given: str | None) -> dict[str, Any]:
-    """Turn an annotation into a decision."""
-    found = chosen(annotation)
+    """Return the cells of the decision that an annotation makes."""
+    found = choices_of(annotation)
     who = annotation.get("completed_by")
     author = who.get("email") if isinstance(who, dict) else who
-    about = {"author": author, "time": annotation.get("created_at")}
+    made = {"author": author, "time": annotation.get("created_at")}
     if annotation.get("was_cancelled"):
-        return {"decision": "skip"} | about
-    if found.get(WORD) in ("drop", "skip"):
-        return {"decision": found[WORD]} | about
+        return {"decision": "skip"} | made
+    if found.get(ACTION) in ("drop", "skip"):
+        return {"decision": found[ACTION]} | made
     if LABEL not in found:
         return {}
     if found[LABEL] == given:
-        return {"decision": "keep"} | about
-    return {"decision": "relabel", "label": found[LABEL]} | about
+        return {"decision": "keep"} | made
+    return {"decision": "relabel", "label": found[LABEL]} | made
 
 
-def chosen(annotation: dict[str, Any]) -> dict[str, str]:
-    """Return what was chosen, by the name of the choice."""
+def choices_of(annotation: dict[str, Any]) -> dict[str, str]:
+    """Return the values chosen, by the name of the choice."""
     result = annotation.get("result")
     found: dict[str, str] = {}
     for part in result if isinstance(result, list) else ():

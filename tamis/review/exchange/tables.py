@@ -1,4 +1,4 @@
-"""Plain tables: CSV that is no formula anywhere, JSON lines, Parquet."""
+"""Plain tables: CSV without formulas, JSON lines, Parquet."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from pathlib import Path
 from typing import Any
 
 from tamis.checkpoint import write_atomically
-from tamis.review.exchange.reviewed import COLUMNS, Reviewed, UnreadableFileError, from_cells
+from tamis.review.exchange.rows import COLUMNS, ReviewedRow, UnreadableFileError, from_cells
 from tamis.runs.spreadsheet import disarm, rearm
 
 LONGEST_CELL = 2**20
 
 
-def write_csv(reviewed: Sequence[Reviewed], classes: Sequence[str], path: Path) -> None:
-    """Write a table that a spreadsheet opens and runs nothing of."""
+def write_csv(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
+    """Write a CSV that a spreadsheet opens without running any formula."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
-    for one in reviewed:
-        writer.writerow([cell_of(value) for value in one.cells().values()])
+    for row in rows:
+        writer.writerow([to_cell(value) for value in row.cells().values()])
     write_atomically(path, out.getvalue().encode())
 
 
-def cell_of(value: Any) -> Any:
-    """Write a value into a cell: text disarmed, a number with all its digits, nothing as none."""
+def to_cell(value: Any) -> Any:
+    """Return a value as a cell: text disarmed, numbers with all digits, None as an empty cell."""
     if value is None:
         return ""
     return disarm(value) if isinstance(value, str) else repr(value)
 
 
-def read_csv(path: Path) -> list[Reviewed]:
-    """Read such a table, edited or not. It needs a column `id`."""
+def read_csv(path: Path) -> list[ReviewedRow]:
+    """Read a CSV, edited or not. It needs a column `id`."""
     return [from_cells(cells) for cells in read_cells(path)]
 
 
 def read_cells(path: Path) -> list[dict[str, str]]:
-    """Read the cells of a CSV by their columns, as they were before they were disarmed."""
+    """Return the cells of a CSV by column, with formulas restored as text."""
     csv.field_size_limit(LONGEST_CELL)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -54,14 +54,14 @@ def read_cells(path: Path) -> list[dict[str, str]]:
         raise UnreadableFileError(f"{path} is no CSV that can be read: {error}.") from None
 
 
-def write_json_lines(reviewed: Sequence[Reviewed], classes: Sequence[str], path: Path) -> None:
-    """Write one object a line."""
-    lines = [json.dumps(one.cells(), allow_nan=False) + "\n" for one in reviewed]
+def write_json_lines(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
+    """Write one JSON object a line."""
+    lines = [json.dumps(row.cells(), allow_nan=False) + "\n" for row in rows]
     write_atomically(path, "".join(lines).encode())
 
 
-def read_json_lines(path: Path) -> list[Reviewed]:
-    """Read one object a line; empty lines are none."""
+def read_json_lines(path: Path) -> list[ReviewedRow]:
+    """Read one JSON object a line; empty lines are skipped."""
     found = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line.strip():
@@ -71,24 +71,24 @@ def read_json_lines(path: Path) -> list[Reviewed]:
         except (ValueError, RecursionError):
             cells = None
         if not isinstance(cells, dict):
-            raise UnreadableFileError(f"{path}, line {number}, is no object of JSON.")
+            raise UnreadableFileError(f"{path}, line {number}, is no JSON object.")
         found.append(from_cells(cells))
     return found
 
 
-def write_parquet(reviewed: Sequence[Reviewed], classes: Sequence[str], path: Path) -> None:
-    """Write a table with types; pyarrow does it."""
+def write_parquet(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
+    """Write a Parquet file, by pyarrow."""
     pyarrow = load_pyarrow()
     types = {"score": pyarrow.float64(), "row": pyarrow.int64(), "slot": pyarrow.int64()}
     schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    table = pyarrow.Table.from_pylist([one.cells() for one in reviewed], schema=schema)
+    table = pyarrow.Table.from_pylist([row.cells() for row in rows], schema=schema)
     out = io.BytesIO()
     pyarrow.parquet.write_table(table, out)
     write_atomically(path, out.getvalue())
 
 
-def read_parquet(path: Path) -> list[Reviewed]:
-    """Read such a table. It needs a column `id`."""
+def read_parquet(path: Path) -> list[ReviewedRow]:
+    """Read a Parquet file. It needs a column `id`."""
     pyarrow = load_pyarrow()
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(path.read_bytes()))
@@ -100,7 +100,7 @@ def read_parquet(path: Path) -> list[Reviewed]:
 
 
 def load_pyarrow() -> Any:
-    """Import pyarrow, or say what to do about it."""
+    """Import pyarrow, or raise an error that names the extra to install."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -24,19 +24,19 @@ async function ask(path, body) {
   return answer.json();
 }
 
-function drawSight(show, name) {
-  const box = make("div", undefined, "sight");
-  if (show && typeof show.image === "string") {
+function drawPreview(preview, name) {
+  const box = make("div", undefined, "preview");
+  if (preview && typeof preview.image === "string") {
     const image = make("img");
-    image.src = "data:image/png;base64," + show.image;
+    image.src = "data:image/png;base64," + preview.image;
     image.alt = `row ${name}`;
     box.append(image);
-  } else if (show && show.columns && typeof show.columns === "object") {
+  } else if (preview && preview.columns && typeof preview.columns === "object") {
     const list = make("dl");
-    for (const [column, value] of Object.entries(show.columns)) list.append(make("dt", column), make("dd", String(value)));
+    for (const [column, value] of Object.entries(preview.columns)) list.append(make("dt", column), make("dd", String(value)));
     box.append(list);
-  } else if (show && typeof show.text === "string") {
-    box.append(make("p", show.text));
+  } else if (preview && typeof preview.text === "string") {
+    box.append(make("p", preview.text));
   }
   return box;
 }
@@ -54,7 +54,7 @@ function drawLabels(item) {
 
 function fillCard(card, item) {
   const slot = item.slot === null ? "" : ` · slot ${item.slot}`;
-  card.replaceChildren(drawSight(item.show, item.id), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
+  card.replaceChildren(drawPreview(item.preview, item.id), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
   const decided = tell(item.decision);
   if (decided) card.append(make("strong", ` ${decided}`));
   card.classList.toggle("settled", Boolean(item.decision && item.decision.decision !== "skip"));
@@ -79,13 +79,13 @@ function drawPanel() {
   for (const button of at("words").querySelectorAll("button")) button.disabled = !item && button.dataset.word !== "undo";
   if (!item) {
     at("current").replaceChildren(make("p", state.total ? "Nothing here." : "No suspect fits.", "soft"));
-    at("near").replaceChildren();
+    at("neighbours").replaceChildren();
     return;
   }
   const slot = item.slot === null ? "" : `, slot ${item.slot}`;
-  at("current").replaceChildren(drawSight(item.show, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
+  at("current").replaceChildren(drawPreview(item.preview, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
   drawDecided(item);
-  drawNear(item);
+  drawNeighbours(item);
 }
 
 function drawDecided(item) {
@@ -94,19 +94,19 @@ function drawDecided(item) {
   if (decided) at("current").append(make("strong", `${decided}${item.decision.author ? ` by ${item.decision.author}` : ""}`));
 }
 
-async function drawNear(item) {
-  at("near").replaceChildren();
-  const { near, decision } = await ask(`/near?id=${encodeURIComponent(item.id)}`).catch(() => ({ near: [], decision: item.decision }));
+async function drawNeighbours(item) {
+  at("neighbours").replaceChildren();
+  const { neighbours, decision } = await ask(`/neighbours?id=${encodeURIComponent(item.id)}`).catch(() => ({ neighbours: [], decision: item.decision }));
   if (state.items[state.current] !== item) return;
   if (!state.unsent.has(item.id) && tell(decision) !== tell(item.decision)) { /* somebody else has decided about the current suspect */
     item.decision = decision;
     refill(item);
     drawDecided(item);
   }
-  if (!near.length) return;
-  at("near").replaceChildren(make("h3", "Most like it, with their labels"), ...near.map((other) => {
+  if (!neighbours.length) return;
+  at("neighbours").replaceChildren(make("h3", "Most like it, with their labels"), ...neighbours.map((other) => {
     const card = make("div", undefined, "card");
-    card.append(drawSight(other.show, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.likeness).toFixed(2)}`, "soft"));
+    card.append(drawPreview(other.preview, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.similarity).toFixed(2)}`, "soft"));
     return card;
   }));
 }

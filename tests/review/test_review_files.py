@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tamis import ModelView, Samples
 from tamis.review import (
-    Neighbourhood,
+    NeighbourIndex,
     encode_png,
     find_neighbours,
     find_suspects,
@@ -22,9 +22,8 @@ from tamis.review import (
     preview_text,
     previewer,
     write_review_files,
-    write_suspects,
 )
-from tamis.runs import Shown, SuspectIndex, write_shown
+from tamis.runs import Suspect, SuspectIndex, write_suspects, write_suspects_csv
 
 CLASSES = ["cat", "=dog", "<b>fox</b>"]
 
@@ -83,85 +82,89 @@ def test_rows_are_shown_by_their_columns() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, blobs: Samples, blob_model: nn.Module) -> Path:
     view = ModelView(blob_model)
-    suspects = find_suspects(view, named(blobs), blobs, rows_per_slot=10)
-    show = previewer((2,), ["x", "y"])
-    write_review_files(tmp_path, suspects, named(blobs), CLASSES, show, view, blobs)
+    suspects = find_suspects(view, named(blobs), CLASSES, blobs, rows_per_slot=10)
+    preview = previewer((2,), ["x", "y"])
+    write_review_files(tmp_path, suspects, named(blobs), CLASSES, preview, view=view, held=blobs)
     return tmp_path
 
 
 def test_all_is_left_about_suspects(folder: Path, blobs: Samples) -> None:
     index = SuspectIndex(folder)
     wrong = {f"row {number}" for number in blobs.ids[~blobs.clean].tolist()}
-    assert {spine.id for spine in index.spines} == wrong
-    first = index.read(index.spines[:1])[0]
+    assert {suspect.id for suspect in index} == wrong
+    first = index.read(list(index)[:1])[0]
     row = int(first.id.removeprefix("row "))
     assert first.slot == row // 10
     assert first.given == CLASSES[int(blobs.labels[row])]
-    assert list(first.show["columns"].values()) == pytest.approx(blobs.inputs[row].tolist(), 1e-3)
+    assert list(first.preview["columns"].values()) == pytest.approx(
+        blobs.inputs[row].tolist(), 1e-3
+    )
     assert len(index) == len(wrong)
     assert index.labels == set(CLASSES)
     assert first.id in index
     assert "no such" not in index
-    assert index.spine("no such") is None
-    assert [spine.score for spine in index.spines] == sorted(
-        (spine.score for spine in index.spines), reverse=True
+    assert index.get("no such") is None
+    assert [suspect.score for suspect in index] == sorted(
+        (suspect.score for suspect in index), reverse=True
     )
 
 
 def test_neighbours_are_near_and_never_the_row_itself(folder: Path, blobs: Samples) -> None:
     right = torch.where(blobs.clean, blobs.labels, (blobs.labels - 1) % 3)
-    neighbourhood = Neighbourhood(folder)
-    for spine in SuspectIndex(folder).spines:
-        near = neighbourhood.of(spine.id)
+    neighbourhood = NeighbourIndex(folder)
+    for suspect in SuspectIndex(folder):
+        near = neighbourhood.of(suspect.id)
         assert len(near) == 5
-        rows = [int(other["id"].removeprefix("row ")) for other in near]
-        assert int(spine.id.removeprefix("row ")) not in rows
-        assert all(right[row] == CLASSES.index(spine.suggested) for row in rows)
-        assert all("x" in other["show"]["columns"] for other in near)
+        rows = [int(other.id.removeprefix("row ")) for other in near]
+        assert int(suspect.id.removeprefix("row ")) not in rows
+        assert all(right[row] == CLASSES.index(suspect.suggested) for row in rows)
+        assert all("x" in other.preview["columns"] for other in near)
     assert neighbourhood.of("no such") == []
 
 
 def test_neighbours_are_those_of_a_loop(blobs: Samples, blob_model: nn.Module) -> None:
     model = nn.Sequential(nn.Linear(2, 7), nn.ReLU(), nn.Linear(7, 3))
     view = ModelView(model)
-    near = find_neighbours(view, blobs[slice(20)], blobs, count=4)
+    near = find_neighbours(view, blobs.inputs[:20], blobs.ids[:20], blobs, count=4)
     features = view.features(blobs.inputs)
     scaled = (features - features.mean(dim=0)) / features.std(dim=0, correction=0).clamp_min(1e-6)
     for row in range(20):
-        likeness = [
+        similarity = [
             -2.0 if other == row else torch.cosine_similarity(scaled[row], scaled[other], 0).item()
             for other in range(len(blobs))
         ]
-        best = sorted(likeness, reverse=True)[:4]
-        assert near.likeness[row].tolist() == pytest.approx(best, abs=1e-5)
+        best = sorted(similarity, reverse=True)[:4]
+        assert near.similarity[row].tolist() == pytest.approx(best, abs=1e-5)
 
 
 def test_one_row_held_has_no_neighbour(tmp_path: Path, blobs: Samples, blob_model) -> None:
     one = blobs[(~blobs.clean).nonzero()[:1, 0]]
     view = ModelView(blob_model)
-    suspects = find_suspects(view, named(one), one)
-    write_review_files(tmp_path, suspects, named(one), CLASSES, previewer((2,)), view, one)
-    assert Neighbourhood(tmp_path).of(suspects[0].id) == []
+    suspects = find_suspects(view, named(one), CLASSES, one)
+    write_review_files(
+        tmp_path, suspects, named(one), CLASSES, previewer((2,)), view=view, held=one
+    )
+    assert NeighbourIndex(tmp_path).of(suspects[0].id) == []
 
 
-def test_the_shelf_follows_a_file_written_anew(folder: Path) -> None:
+def test_the_index_follows_a_file_that_is_replaced(folder: Path) -> None:
     index = SuspectIndex(folder)
     assert not index.refresh()
-    write_shown(folder, [Shown("a", "cat", "=dog", 0.9), Shown("a", "cat", "cat", 0.8)])
-    old = index.spines[:2]
+    write_suspects(folder, [Suspect("a", "cat", "=dog", 0.9), Suspect("a", "cat", "cat", 0.8)])
+    old = list(index)[:2]
     assert index.refresh()
-    assert [spine.id for spine in index.spines] == ["a"]
+    assert [suspect.id for suspect in index] == ["a"]
     assert index.read(old) == []  # what stood there is gone
 
 
 def test_an_older_run_has_a_table_only(tmp_path: Path, blobs: Samples, blob_model) -> None:
-    suspects = find_suspects(ModelView(blob_model), named(blobs))
-    write_suspects(suspects, CLASSES, tmp_path / "suspects.csv")
+    suspects = find_suspects(ModelView(blob_model), named(blobs), CLASSES)
+    write_suspects_csv(tmp_path / "suspects.csv", suspects)
     index = SuspectIndex(tmp_path)
-    assert [spine.id for spine in index.spines] == [suspect.id for suspect in suspects]
-    assert index.read(index.spines[:1])[0].given == CLASSES[suspects[0].given]
+    assert [suspect.id for suspect in index] == [suspect.id for suspect in suspects]
+    assert index.read(list(index)[:1])[0].given == suspects[0].given
     assert not index.refresh()
-    write_shown(tmp_path, [Shown("a", "cat", "=dog", 0.9)])
+    write_suspects(tmp_path, [Suspect("a", "cat", "=dog", 0.9)])
     assert index.refresh()
     assert len(index) == 1
 
@@ -175,8 +178,8 @@ def test_no_suspects_at_all(tmp_path: Path) -> None:
 def test_images_are_png_in_base64(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
     rows = Samples.of(torch.rand(40, 6, 6), torch.randint(2, (40,)))
-    suspects = find_suspects(ModelView(model), named(rows))
+    suspects = find_suspects(ModelView(model), named(rows), ["a", "b"])
     write_review_files(tmp_path, suspects, named(rows), ["a", "b"], previewer((6, 6)))
     line = json.loads((tmp_path / "suspects.jsonl").read_text().splitlines()[0])
-    assert decode(base64.b64decode(line["show"]["image"])).shape == (6, 6)
+    assert decode(base64.b64decode(line["preview"]["image"])).shape == (6, 6)
     assert not (tmp_path / "neighbours.jsonl").exists()

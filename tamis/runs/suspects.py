@@ -1,0 +1,93 @@
+"""A suspect: a row whose label looks wrong. One record, as JSON lines and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tamis.checkpoint import write_atomically
+from tamis.runs.json_lines import JsonObject
+from tamis.runs.layout import RunFiles
+from tamis.runs.spreadsheet import disarm, rearm
+
+COLUMNS = ("id", "given", "suggested", "score")
+"""Columns of suspects.csv."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A row whose label the model doubts, with labels by name.
+
+    `score` runs from 0.5, another class is as likely as the given one, to 1, another is certain.
+    `row` is the number of the sample and `slot` the slot it arrived in; both may be unknown.
+    `preview` is what a person sees of the row. It is empty in an index, and not compared.
+    """
+
+    id: str
+    given: str
+    suggested: str
+    score: float
+    row: int | None = None
+    slot: int | None = None
+    preview: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_json(self) -> JsonObject:
+        """Return the suspect as a JSON object."""
+        return {
+            "id": self.id, "row": self.row, "given": self.given, "suggested": self.suggested,
+            "score": self.score, "slot": self.slot, "preview": dict(self.preview),
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, line: JsonObject) -> Suspect | None:
+        """Read a JSON object; None where it is not a suspect."""
+        score, preview = line.get("score"), line.get("preview")
+        if "id" not in line or not isinstance(score, int | float):
+            return None
+        return cls(
+            str(line["id"]),
+            str(line.get("given", "")),
+            str(line.get("suggested", "")),
+            float(score),
+            int_or_none(line.get("row")),
+            int_or_none(line.get("slot")),
+            preview if isinstance(preview, dict) else {},
+        )
+
+
+def int_or_none(value: object) -> int | None:
+    """Return an integer as it is, and None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def write_suspects(folder: Path, suspects: Iterable[Suspect]) -> None:
+    """Write suspects.jsonl into a run's folder, in place of an older one."""
+    lines = (json.dumps(suspect.to_json(), allow_nan=False) + "\n" for suspect in suspects)
+    write_atomically(folder / RunFiles.suspects, "".join(lines).encode())
+
+
+def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
+    """Write suspects as CSV: id, given and suggested label, score."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for suspect in suspects:
+        texts = [disarm(text) for text in (suspect.id, suspect.given, suspect.suggested)]
+        writer.writerow([*texts, f"{suspect.score:.4f}"])
+    write_atomically(path, out.getvalue().encode())
+
+
+def read_suspects_csv(path: Path) -> Iterator[Suspect]:
+    """Read suspects.csv; rows that are no suspects are skipped."""
+    with path.open(newline="", encoding="utf-8") as file:
+        for cells in csv.DictReader(file):
+            try:
+                name, given, suggested = (rearm(cells[key]) for key in COLUMNS[:3])
+                yield Suspect(name, given, suggested, float(cells["score"]))
+            except (KeyError, TypeError, ValueError):
+                continue
