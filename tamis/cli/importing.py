@@ -35,7 +35,9 @@ def run(options: Namespace) -> int:
     if not options.file.exists():
         raise UsageError(f"{options.file} does not exist.")
     form = exchange.FORMATS[options.format or exchange.guess_format(options.file)]
-    result = exchange.import_decisions(options.folder, form.read(options.file), options.author or user())
+    result = exchange.import_decisions(
+        options.folder, form.read(options.file), options.author or user()
+    )
     console = Console()
     console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
     if result.unknown:
