@@ -17,8 +17,7 @@ from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
-from tamis.runs import Suspect
-from tamis.runs import Decisions, RunMetadata
+from tamis.runs import Decisions, RunMetadata, Suspect
 from tamis.selectors import Plausible
 from tamis.training import Trainer
 from tamis.training.run import FolderInUseError, SaveEvery, TrainingRun, check_folder

@@ -115,9 +115,7 @@ class RunRecorder:
         left = [suspect for suspect in suspects if suspect.id not in given]
         held, view = self.trainer.buffer.pool(), self.trainer.averaged
         classes = self.metadata.classes
-        write_review_files(
-            self.folder, left, rows, classes, self.preview, view=view, held=held
-        )
+        write_review_files(self.folder, left, rows, classes, self.preview, view=view, held=held)
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""

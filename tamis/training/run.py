@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -23,7 +23,6 @@ from tamis.training.positions import Counted, Positioned, as_positioned
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
 from tamis.training.trainer import Trainer
-
 
 
 class FolderInUseError(TamisError):

@@ -104,7 +104,9 @@ def go_on(folder: Path, table: Table, trainer: Trainer, recorder: RunRecorder, s
 
 def finish(table: Table, trainer: Trainer, recorder: RunRecorder) -> None:
     held = trainer.buffer.pool()
-    suspects = find_suspects(trainer.averaged, table.named(), table.classes, held, rows_per_slot=table.rows_per_slot)
+    suspects = find_suspects(
+        trainer.averaged, table.named(), table.classes, held, rows_per_slot=table.rows_per_slot
+    )
     recorder.write_suspects(suspects, table.named())
     recorder.end("done")
 
