@@ -157,7 +157,7 @@ def test_rows_go_by_their_names(command: Command, unbroken: Path, rows: Rows) ->
     assert {json.loads(line)["id"] for line in lines} <= set(rows.given)
     assert len(SuspectIndex(unbroken)) == len(lines)
     near = [json.loads(line) for line in (unbroken / "neighbours.jsonl").read_text().splitlines()]
-    assert {found["id"] for line in near for found in line["near"]} <= set(rows.given)
+    assert {found["id"] for line in near for found in line["neighbours"]} <= set(rows.given)
 
 
 def test_decisions_by_name_are_learned_from(
