@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +19,7 @@ from tamis.cli.main import main
 from tamis.models import Scale, mlp
 from tamis.selectors import SELECTORS, Oracle
 from tamis.streams import Constant, GroundTruth, Replay, Symmetric, digits
+from tests.support.commands import run_command
 
 
 @pytest.fixture
@@ -188,22 +185,10 @@ def test_an_earlier_run_is_not_overwritten(tmp_path: Path, monkeypatch, capsys) 
 
 def test_ctrl_c_saves(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tamis.cli", "train", str(table), "--label", "digit"]
-        + ["--drop", "name", "--slots", "1000000", "--out", str(out)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (
-        (out / "log.jsonl").exists() and (out / "log.jsonl").stat().st_size > 10_000
-    ):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "all is saved" in printed
+    words = ["train", table, "--label", "digit", "--drop", "name", "--out", out]
+    done = run_command(*words, "--slots", 1_000_000, stop=signal.SIGINT, after=30)
+    assert done.returncode == 130
+    assert "all is saved" in done.printed
     assert (out / "model.safetensors").exists()
     assert read_csv(out / "suspects.csv")
     for line in (out / "log.jsonl").read_text().splitlines():

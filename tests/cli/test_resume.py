@@ -73,20 +73,6 @@ def without_time(out: Path) -> RunMetadata:
     return replace(read_metadata(out), started="", slots=None)
 
 
-@pytest.mark.parametrize("saves", ["7", "60", "0.05s"])  # of 60: slot 99 was tracked since
-def test_killed_and_resumed_is_the_same_run(
-    saves: str, table: Path, unbroken: Path, tmp_path: Path, capsys
-) -> None:
-    killed = run_command(
-        *command(table, tmp_path, "--save-every", saves), stop=signal.SIGKILL, after=101
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert not (tmp_path / "model.safetensors").exists()
-    assert main(command(table, tmp_path, "--resume")) == 0
-    assert_same(unbroken, tmp_path)
-    assert f"{SLOTS}/{SLOTS}" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_stop_it_saves_and_leaves(
     number: signal.Signals, table: Path, unbroken: Path, tmp_path: Path

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +15,13 @@ import torch
 from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
 from tamis.runs import Decision, Decisions, SuspectIndex, read_metadata
-from tests.support.wait import wait_until
+from tests.support.commands import run_command
 
 ROWS, PER_SLOT = 900, 5
 SLOTS = ROWS // PER_SLOT
 CLASSES = ("ant", "bee", "cow")
 FEW = ["--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", "300", "--slots", str(SLOTS)]
+SLOW = pytest.mark.slow
 SAME = ("model.safetensors", "suspects.csv", "suspects.jsonl", "tracked.jsonl", "rejects.jsonl")
 
 
@@ -110,28 +108,6 @@ def read_log(out: Path) -> list[dict[str, object]]:
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
-
-
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tamis.cli", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def start_until(arguments: list[str], out: Path, lines: int) -> subprocess.Popen[str]:
-    """Start a command, and wait until its log has so many lines."""
-    process, log = start(arguments), out / "log.jsonl"
-
-    def there() -> bool:
-        assert process.poll() is None, process.stdout and process.stdout.read()
-        return log.exists() and log.read_bytes().count(b"\n") >= lines
-
-    wait_until(there)
-    return process
 
 
 def test_a_damaged_checkpoint_is_reported(
@@ -235,31 +211,26 @@ def test_a_diverging_run_names_its_last_good_checkpoint(
     assert read_metadata(tmp_path).ended == "diverged"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW)])
 def test_a_signal_saves(
     number: signal.Signals, command: Command, unbroken: Path, tmp_path: Path
 ) -> None:
-    process = start_until(command(tmp_path, "--save-every", 1000000), tmp_path, 40)
-    process.send_signal(number)
-    text, _ = process.communicate()
-    assert process.returncode == 128 + number, text
-    assert "all is saved" in " ".join(text.split())
+    done = run_command(*command(tmp_path, "--save-every", 1000000), stop=number, after=40)
+    assert done.returncode == 128 + number, done.printed
+    assert "all is saved" in " ".join(done.printed.split())
     assert (tmp_path / "model.safetensors").exists()
-    assert read_metadata(tmp_path).ended in ("stopped", "done")
+    assert read_metadata(tmp_path).ended == "stopped"
     assert main(command(tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("saves", ["7", "60", "0.05s"])
+@pytest.mark.parametrize("saves", ["60", *(pytest.param(n, marks=SLOW) for n in ("7", "0.05s"))])
 def test_killed_and_resumed_is_the_same_run(
     saves: str, command: Command, unbroken: Path, tmp_path: Path
 ) -> None:
-    process = start_until(command(tmp_path, "--save-every", saves), tmp_path, 101)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    stop = signal.SIGKILL
+    killed = run_command(*command(tmp_path, "--save-every", saves), stop=stop, after=101)
+    assert killed.returncode == -stop, killed.printed
     assert not (tmp_path / "model.safetensors").exists()
     assert main(command(tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
