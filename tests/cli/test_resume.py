@@ -73,6 +73,7 @@ def without_time(out: Path) -> RunMetadata:
     return replace(read_metadata(out), started="", slots=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_stop_it_saves_and_leaves(
     number: signal.Signals, table: Path, unbroken: Path, tmp_path: Path

@@ -36,6 +36,7 @@ def last_line(example: Path) -> str:
     return last_lines[example.stem]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
 def test_examples_run_and_keep_their_word(example: Path) -> None:
     line = last_line(example)

@@ -13,6 +13,7 @@ from tests.support.faults.mutants import forgotten_keys
 from tests.support.faults.numbers import OPTIMIZERS, WAYS, for_good, now_and_then
 
 
+@pytest.mark.slow
 def test_a_forgotten_key_is_noticed(tmp_path: Path) -> None:
     row = forgotten_keys(tmp_path)
     assert row.trials > 150

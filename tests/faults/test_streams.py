@@ -12,22 +12,26 @@ from tamis.streams import Constant, Redrawn, Replay, digits
 from tests.support.faults.streams import many_rows, no_information, noise_burst
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to see its memory")
 def test_memory_does_not_grow_with_the_stream() -> None:
     row = many_rows(300_000)
     assert float(row.figure.split()[0]) < 5, row  # in so few rows, a page more or less shows
 
 
+@pytest.mark.slow
 def test_a_burst_of_noise_passes() -> None:
     row = noise_burst(1, slots=500)
     assert row.met, row
 
 
+@pytest.mark.slow
 def test_labels_that_tell_nothing_are_told() -> None:
     row = no_information(1)
     assert row.met, row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "told"), [(0.1, True), (0.3, False)])
 def test_train_tells_it(ratio: float, told: bool, tmp_path: Path, capsys) -> None:
     data = digits()

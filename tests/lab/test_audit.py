@@ -44,6 +44,7 @@ def test_the_scripts_itlm_keeps_what_itlm_throws_away(
     assert losses[rows].min() >= losses.median() - 1e-6
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_stopped(tmp_path: Path, monkeypatch, capsys) -> None:
     few = [Cell("price", f"run {n}", OGRS(), "gaussians", 0.6, 40, k=4, seed=n) for n in range(2)]
     monkeypatch.setattr(audit, "price", lambda: iter(few[:1]))

@@ -149,6 +149,7 @@ class Deadly(Cell):
         return os._exit, (7,)
 
 
+@pytest.mark.slow
 def test_processes_come_to_the_same_and_one_that_dies_costs_its_cell() -> None:
     one, two, three = cells(["naive", "OGRS", "ITLM"], ["gaussians"], ["pair"], [0.6], 1, 8)
     outcomes = list(run_all(run_cell, [one, Deadly(*astuple(two)), three], jobs=2))

@@ -14,6 +14,8 @@ import torch
 from tamis.cli.main import main
 from tamis.lab.demo import LEAD, Settings, prepare, run_method
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -86,7 +88,6 @@ def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
     assert [line.accuracy for line in one.tested] == [line.accuracy for line in two.tested]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not on this machine")
 def test_a_browser_shows_the_curves(folder: Path, tmp_path: Path) -> None:
     shot = tmp_path / "page.png"

@@ -57,6 +57,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     return done
 
 
+@pytest.mark.slow
 def test_what_was_killed_goes_on_and_comes_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     flags = [*SMALL, "--methods", "naive", "--seeds", "4", "--slots", "60"]
     path = Path("killed/curves.csv")

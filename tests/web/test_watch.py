@@ -338,6 +338,7 @@ def test_opened_wider_it_answers_to_addresses_and_its_own_name() -> None:
     assert not Access("127.0.0.1", 80, None).answers_to("10.0.0.7")
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "tamis.cli", "watch", str(folder), "--port", "0"]
