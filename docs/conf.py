@@ -87,10 +87,22 @@ def read_markdown(
     """Turn a docstring, which is written as Markdown, into what Sphinx reads."""
     if lines and lines[0].startswith("Alias for field number"):  # Python's own docstrings
         lines.clear()
+    list_parameters(lines)
     text = re.sub(r"\n\n(?=    )", "\n\n::\n\n", "\n".join(lines))
     lines[:] = [
         line if line.startswith((" ", ">>>")) else escape(line) for line in text.split("\n")
     ]
+
+
+def list_parameters(lines: list[str]) -> None:
+    """Turn the section `Parameters`, one `name: description` a line, into a list of fields."""
+    if "Parameters" in lines:
+        first = lines.index("Parameters")
+        last = lines.index("", first) if "" in lines[first:] else len(lines)
+        described = [
+            line if line.startswith(" ") else f":param {line}" for line in lines[first:last]
+        ]
+        lines[first:last] = described[2:]  # without the heading and its underline
 
 
 def escape(line: str) -> str:
