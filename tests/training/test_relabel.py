@@ -34,7 +34,7 @@ def test_relabelled_rows_are_counted_under_their_new_labels(blobs, blob_model) -
     assert trainer.buffer.pool().labels.equal(right)
     counts = tracker.pairs().sum(dim=0).tolist()
     assert counts == pytest.approx(right.bincount().tolist(), abs=0.01)
-    voters = trainer.selector.state_dict()
+    voters = trainer.selector.neighbours.state_dict()
     known = voters["ids"] >= 0
     assert voters["labels"][known].equal(right[voters["ids"][known]])
     assert trainer.relabel(blobs.ids, right) == 0
