@@ -72,7 +72,7 @@ class Neighbours:
         self._weights[places] = weights[: len(places)]
 
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
-        """Give the voters of these ids other labels."""
+        """Change the labels of the voters of these ids."""
         voters, given = match_ids(self._ids, ids)
         self._labels[voters] = labels.to(self._labels.device)[given]
 

@@ -147,11 +147,11 @@ class Plausible:
         return self.calibration.clean_ratio if self.calibration.started else None
 
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
-        """Let these rows vote with other labels from now on."""
+        """Change the labels that these rows vote with."""
         self.neighbours.relabel(ids, labels)
 
     def remove(self, ids: Tensor) -> None:
-        """Let these rows vote no more."""
+        """Remove these rows from the voters."""
         self.neighbours.remove(ids)
         self.first_looks.remove(ids)
 
