@@ -1,8 +1,9 @@
-"""What the parts of a run remember, given away and taken back."""
+"""The states and the descriptions of the parts of a run."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def get_state(part: object) -> State | None:
-    """Return what a part remembers; None for one that remembers nothing."""
+    """Return the state of a part; None for one that has none."""
     if isinstance(part, nn.Module):
         return dict(state_of(part))  # also buffers that torch would leave out
     ask = getattr(part, "state_dict", None)
@@ -25,10 +26,10 @@ def get_state(part: object) -> State | None:
 
 
 def set_state(name: str, part: object, state: Any) -> None:
-    """Let a part go on from what `get_state` returned."""
+    """Restore a part to what `get_state` returned."""
     if state is None or get_state(part) is None:
         if state is not None or get_state(part) is not None:
-            raise ValueError(f"the {name} remembers nothing, here or there")
+            raise ValueError(f"the {name} has a state, here or there, and none in the other")
     elif isinstance(part, nn.Module):
         check_same_tensors(name, state, state_of(part))
         with torch.no_grad():
@@ -53,7 +54,7 @@ def check_same_tensors(name: str, state: Mapping[str, Tensor], own: Mapping[str,
 
 
 def check_optimizer(state: State, optimizer: Optimizer) -> None:
-    """Refuse what torch would take without a word: other groups, or tensors of any size."""
+    """Refuse what torch would accept: other groups, or tensors of any size."""
     groups, own = state["param_groups"], optimizer.state_dict()["param_groups"]
     if [(set(group), group["params"]) for group in groups] != [
         (set(group), group["params"]) for group in own
@@ -68,7 +69,7 @@ def check_optimizer(state: State, optimizer: Optimizer) -> None:
 
 
 def tensors_in(tree: Any) -> list[Tensor]:
-    """List the tensors of a state."""
+    """Return the tensors of a state."""
     if isinstance(tree, Tensor):
         return [tree]
     if not isinstance(tree, Mapping | list | tuple):
@@ -78,7 +79,7 @@ def tensors_in(tree: Any) -> list[Tensor]:
 
 
 def tree_to_device(tree: Any, device: torch.device) -> Any:
-    """Move the tensors of a state."""
+    """Return a state with its tensors on a device."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if isinstance(tree, dict):
@@ -87,9 +88,13 @@ def tree_to_device(tree: Any, device: torch.device) -> Any:
 
 
 def describe(part: object) -> str:
-    """Name a part and its settings, the same in every process."""
+    """Return the name of a part and its settings, the same in every process.
+
+    A function has its public name: that in the outermost package that exports it. A checkpoint
+    compares descriptions, and so survives that a file is moved.
+    """
     if not isinstance(part, type) and hasattr(part, "__qualname__"):
-        return f"{part.__module__}.{part.__qualname__}"
+        return public_name(part)
     if type(part).__repr__ is not object.__repr__:
         return ADDRESS.sub("", repr(part))
     plain = {
@@ -98,3 +103,13 @@ def describe(part: object) -> str:
         if not name.startswith("_") and isinstance(value, bool | int | float | str)
     }
     return f"{type(part).__qualname__}({', '.join(f'{key}={plain[key]!r}' for key in plain)})"
+
+
+def public_name(part: Any) -> str:
+    """Return the name of a function or class in the outermost package that exports it."""
+    packages, name = part.__module__.split("."), part.__qualname__
+    for depth in range(1, len(packages)):
+        package = ".".join(packages[:depth])
+        if getattr(sys.modules.get(package), name, None) is part:
+            return f"{package}.{name}"
+    return f"{part.__module__}.{name}"

@@ -15,12 +15,21 @@ from tamis.losses import Criterion, cross_entropy
 class HedgeMLP(nn.Module):
     """A perceptron with a classifier at every depth, and a weight for each that follows its losses.
 
-    It gives the logarithm of the weighted mean of the classifiers' probabilities. To learn as in
+    It returns the logarithm of the weighted mean of the classifiers' probabilities. To learn as in
     the paper it is trained with `HedgeLoss(model)` as its criterion. With any other criterion
     the mixture itself is trained, and the weights stay even.
 
     In the paper's letters: hidden is L, discount is beta, smoothing is s, weights are alpha.
-    `weights` is a buffer: saved, averaged and looked through with the rest of the model.
+    `weights` is a buffer: saved and averaged with the rest of the model.
+
+    Parameters
+    ----------
+    size: numbers in one input.
+    classes: of the labels.
+    hidden: hidden layers.
+    width: units of each.
+    discount: factor by which a depth of largest loss is discounted.
+    smoothing: share that the hidden depths have at least, together.
     """
 
     weights: Tensor
@@ -44,8 +53,8 @@ class HedgeMLP(nn.Module):
         self.smoothing = smoothing
         self.by_depth = False
         sizes = [size] + [width] * hidden
-        self.layers = nn.ModuleList(nn.Linear(fed, width) for fed in sizes[:-1])
-        self.classifiers = nn.ModuleList(nn.Linear(fed, classes) for fed in sizes)
+        self.layers = nn.ModuleList(nn.Linear(inputs, width) for inputs in sizes[:-1])
+        self.classifiers = nn.ModuleList(nn.Linear(inputs, classes) for inputs in sizes)
         self.register_buffer("weights", torch.full((hidden + 1,), 1 / (hidden + 1)))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -57,17 +66,17 @@ class HedgeMLP(nn.Module):
         return mixed.logsumexp(dim=1)
 
     def logits_by_depth(self, inputs: Tensor) -> Tensor:
-        """Logits of every classifier, the one on the bare input first: (rows, depths, classes)."""
-        fed = inputs.flatten(1)
-        logits = [self.classifiers[0](fed)]
+        """Return the logits of every classifier, the shallowest first: (rows, depths, classes)."""
+        features = inputs.flatten(1)
+        logits = [self.classifiers[0](features)]
         for layer, classifier in zip(self.layers, self.classifiers[1:], strict=True):
-            fed = layer(fed).relu()
-            logits.append(classifier(fed))
+            features = layer(features).relu()
+            logits.append(classifier(features))
         return torch.stack(logits, dim=1)
 
     @torch.no_grad()
     def hedge(self, losses: Tensor) -> None:
-        """Discount each depth by its loss, and let none fall below the floor.
+        """Discount each depth by its loss, down to a floor.
 
         Losses are brought to [0, 1] by the least and the largest of them, as in the authors' code.
         Losses that are not finite change nothing.
@@ -78,7 +87,7 @@ class HedgeMLP(nn.Module):
         weights = self.weights * self.discount**above
         weights = weights.clamp_min(self.smoothing / len(self.layers))
         weights = weights / weights.sum()
-        # In place and without a look at the numbers: no device waits, and a CUDA graph keeps it.
+        # In place and without reading the numbers: no device waits, and a CUDA graph can record it.
         self.weights.copy_(torch.where(losses.isfinite().all(), weights, self.weights))
 
 
@@ -91,7 +100,7 @@ class HedgeLoss:
         model.by_depth = True
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """One loss per row, of logits by depth or of the mixture's."""
+        """Return one loss per row, of logits by depth or of the mixture's."""
         if logits.dim() == 2:
             return self.criterion(logits, labels)
         losses = torch.stack([self.criterion(depth, labels) for depth in logits.unbind(1)], dim=1)
@@ -104,11 +113,11 @@ class HedgeLoss:
         return get_state(self.criterion) or {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         if get_state(self.criterion) is not None:
             set_state("criterion", self.criterion, state)
 
 
 def hedge_mlp(input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Perceptron of 19 hidden layers of 100 units with a classifier at every depth."""
+    """Return a perceptron of 19 hidden layers of 100 units with a classifier at every depth."""
     return HedgeMLP(math.prod(input_shape), classes)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
-from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
+from tamis.optim.base import GroupOptimizer
 
-class ADMM(Optimizer):
+
+class ADMM(GroupOptimizer):
     """Alternating direction method of multipliers, for convex models.
 
     Minimises loss(theta) + weight_decay / 2 |z|^2 + sparsity |z|_1 where theta = z. The model holds
@@ -21,7 +21,7 @@ class ADMM(Optimizer):
     the scaled dual that draws the two together. A bias goes unregularised by a group of its own.
 
     `lr` (torch's name, so that its schedulers work) and `rho` are Suzuki's eta and rho. Both are
-    constant by default, at values of our own; docs/methods/admm.md says how to set the two.
+    constant by default, at values of our own; docs/methods/admm.md describes how to set them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ADMM(Optimizer):
         super().__init__(params, settings)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; torch's constructor comes by here too."""
+        """Add parameters with settings of their own; torch's constructor calls it too."""
         settings = {**self.defaults, **param_group}
         for name in ("lr", "rho"):
             if not 0 < settings[name] < math.inf:
@@ -46,27 +46,13 @@ class ADMM(Optimizer):
                 raise ValueError(f"ADMM needs {name} at least 0 and finite, got {settings[name]}.")
         super().add_param_group(param_group)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
+    def _update(self, group: dict[str, Any]) -> None:
+        for theta in group["params"]:
+            if theta.grad is not None:
+                self._move(theta, theta.grad, group)
 
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Do the three updates once for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for theta in group["params"]:
-                if theta.grad is not None:
-                    self._update(theta, theta.grad, group)
-        return loss
-
-    def _update(self, theta: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        """Move theta, z and u, in this order."""
+    def _move(self, theta: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        """Update theta, z and u, in this order."""
         state, lr, rho = self.state[theta], group["lr"], group["rho"]
         if not state:
             state["z"], state["u"] = theta.clone(), torch.zeros_like(theta)

@@ -1,22 +1,22 @@
-"""CAdam, Adam that waits where it is not sure: Wang et al., arXiv 2411.19647, algorithm 1."""
+"""CAdam, Adam with confidence-gated updates: Wang et al., arXiv 2411.19647, algorithm 1."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
+from tamis.optim.base import GroupOptimizer
 
-class CAdam(Optimizer):
+
+class CAdam(GroupOptimizer):
     """Adam that moves a weight only where its momentum and its gradient point the same way.
 
-    A weight whose gradient turns against its momentum rests, while the momentum goes on learning:
-    a turn that was noise passes by, a turn that lasts turns the momentum too.
+    A weight whose gradient opposes its momentum is not moved, while the momentum is still updated:
+    a turn that was noise passes, a turn that lasts turns the momentum too.
 
     `lr` is the paper's alpha; defaults are the paper's. `amsgrad` divides by the largest second
     moment so far. `weight_decay`, which the paper has not, is that of AdamW: apart from the
@@ -42,7 +42,7 @@ class CAdam(Optimizer):
         super().__init__(params, settings)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; torch's constructor comes by here too."""
+        """Add parameters with settings of their own; torch's constructor calls it too."""
         settings = {**self.defaults, **param_group}
         for name in ("lr", "eps", "weight_decay"):
             if not 0 <= settings[name] < math.inf:
@@ -50,23 +50,6 @@ class CAdam(Optimizer):
         if not all(0 < beta < 1 for beta in settings["betas"]):
             raise ValueError(f"CAdam needs betas in (0, 1), got {settings['betas']}.")
         super().add_param_group(param_group)
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Do one step for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            self._update(group)
-        return loss
 
     def _update(self, group: dict[str, Any]) -> None:
         """Lines 3 to 15, each of them over all parameters of a group at once."""
@@ -105,7 +88,7 @@ class CAdam(Optimizer):
         torch._foreach_add_(weights, moves, alpha=-lr)
 
     def _state_of(self, weight: Tensor, amsgrad: bool) -> dict[str, Any]:
-        """Give the moments of a parameter. The count is on its device, so that nothing waits."""
+        """Return the moments of a parameter. The count is on its device, so that nothing waits."""
         state: dict[str, Any] = self.state[weight]
         if not state:
             precise = torch.promote_types(weight.dtype, torch.float32)
@@ -118,7 +101,7 @@ class CAdam(Optimizer):
 
 
 def missing(steps: list[Tensor], decay: float) -> tuple[Tensor, ...]:
-    """Say what an average that began at 0 must be divided by: 1 - decay^step."""
+    """Return 1 - decay^step, by which an average that began at 0 is divided."""
     powers = torch._foreach_mul(steps, math.log(decay))
     torch._foreach_expm1_(powers)
     torch._foreach_neg_(powers)
