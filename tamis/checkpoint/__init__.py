@@ -1,4 +1,4 @@
-"""Models and whole runs saved whole or not at all: written beside, synced, renamed; no pickle."""
+"""Models and runs on disk, complete or absent: written aside, synced, renamed; no pickle."""
 
 from tamis.checkpoint.files import DamagedFileError, write_atomically
 from tamis.checkpoint.generations import (

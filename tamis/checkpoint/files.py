@@ -1,4 +1,4 @@
-"""Files that are there whole after a crash, and reading that trusts nothing."""
+"""Files that are complete after a crash, and reading that trusts nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class DamagedFileError(TamisError, ValueError):
 
 
 class Seal(NamedTuple):
-    """What a file must be found to be: its size and its SHA-256."""
+    """The size and SHA-256 that a file must have."""
 
     size: int
     sha256: str
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put content under a path so that a crash leaves the old file or the new one, never half."""
+    """Write a file so that a crash leaves the old one or the new one, each complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     write_synced(part, [content])
@@ -39,7 +39,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_synced(path: Path, pieces: Iterable[bytes | memoryview]) -> Seal:
-    """Write pieces one after another, and return once the disk has them."""
+    """Write pieces in order; return size and SHA-256 once the disk has them."""
     size, digest = 0, hashlib.sha256()
     with path.open("wb") as file:
         for piece in pieces:
@@ -63,7 +63,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, so that a crash does not lose its name."""
+    """Create a folder and its parents so that a crash does not lose its name."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -91,7 +91,7 @@ def size_of(file: BinaryIO) -> int:
 
 
 def check_seal(name: str, file: BinaryIO, seal: Seal) -> None:
-    """Refuse a file whose size or content is not what was written, holding a piece at a time."""
+    """Raise where size or content of a file is not what was written; read a piece at a time."""
     if size_of(file) != seal.size:
         raise DamagedFileError(f"{name} has {size_of(file)} bytes where {seal.size} were written")
     digest = hashlib.sha256()
@@ -103,7 +103,7 @@ def check_seal(name: str, file: BinaryIO, seal: Seal) -> None:
 
 
 def read_bounded(name: str, file: BinaryIO) -> bytes:
-    """Read a file that can only be small."""
+    """Return the content of a file that can only be small."""
     if size_of(file) > MOST_JSON:
         raise DamagedFileError(
             f"{name} has {size_of(file)} bytes, more than that of any checkpoint"
@@ -112,7 +112,7 @@ def read_bounded(name: str, file: BinaryIO) -> bytes:
 
 
 def parse(name: str, content: bytes) -> Any:
-    """Read JSON, however deep or odd it is."""
+    """Return the value of JSON; raise `DamagedFileError` where it is none."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

@@ -61,7 +61,7 @@ MISFITS = (
     TypeError,
     ValueError,
 )
-"""What it can come to, to fill a run from a state that is not its own."""
+"""Errors that loading a state of another run may raise."""
 
 
 class NotSavedError(TamisError):
@@ -69,19 +69,19 @@ class NotSavedError(TamisError):
 
 
 class RefusedError(TamisError, ValueError):
-    """A checkpoint that is not to be gone on from, in one sentence."""
+    """A checkpoint that a run must not resume from, in one sentence."""
 
 
 class MismatchError(RefusedError):
-    """A checkpoint of other settings, or made elsewhere: going on would give other numbers."""
+    """A checkpoint of other settings or another machine: resuming would give other numbers."""
 
 
 class DamagedCheckpointWarning(UserWarning):
-    """A generation was passed over, since it is not what was written."""
+    """A generation was skipped: it is not what was written."""
 
 
 class Restored(NamedTuple):
-    """What was gone on from: which generation, the slot to come next, the source's offset."""
+    """What a run was resumed from: the generation, the next slot, the source's offset."""
 
     generation: int
     slot: int
@@ -96,11 +96,11 @@ class Resumable(Protocol):
 
     @property
     def sound(self) -> bool:
-        """Say whether the last step was taken; a run that may be diverging is not to be kept."""
+        """Whether the last step was taken; a run that may be diverging is not to be saved."""
         ...
 
     def settings(self) -> dict[str, Any]:
-        """Say all that the numbers depend on and that stays as it is."""
+        """Return all fixed settings that the numbers depend on."""
         ...
 
     def state_dict(self) -> State:
@@ -108,30 +108,30 @@ class Resumable(Protocol):
         ...
 
     def check(self, state: State) -> None:
-        """Refuse a state that does not fit. Its tensors may be blank: only shapes are known."""
+        """Raise where a state does not fit. Its tensors may be blank: only shapes are known."""
         ...
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         ...
 
 
 class Checkpoints:
-    """Saves a run into a folder and brings it back, bit for bit as if it had never stopped.
+    """Saves a run into a folder and restores it, bit for bit as if it had never stopped.
 
-    A generation is a folder that appears whole, by one rename, once the disk has all of it:
+    A generation is a folder that appears complete, by one rename, once the disk has all of it:
     tensors, the rest as JSON, and a manifest with the size and SHA-256 of both. When `save`
-    returns, the generation is safe, and the source may be told so. `settings` are the caller's
-    own; like the trainer's, they must be the same when the run goes on. One process at a time
-    writes to a folder.
+    returns, the generation is safe, and the source may be acknowledged. `settings` are the
+    caller's own; like the trainer's, they must be the same when the run is resumed. One process
+    at a time writes to a folder.
 
         checkpoints = Checkpoints(Path("run/checkpoints"))
         for slot in trainer.run(stream):
             if slot.number % 1000 == 999:
                 checkpoints.save(trainer, offset=slot.number + 1)
 
-    `failed` counts saves that came to nothing, `damaged` has the generations that could not be
-    read and why.
+    `failed` counts saves that failed; `damaged` has the generations that could not be read, and
+    why.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any] | None = None) -> None:
@@ -145,7 +145,7 @@ class Checkpoints:
     ) -> int:
         """Write a generation, and return its number once it is safe; raise `NotSavedError` if not.
 
-        `offset` is JSON that tells the source where to go on. `others` are further parts that
+        `offset` is JSON from which the source continues. `others` are further parts that
         remember something, by name: a scheduler of torch, a monitor.
         """
         if not run.sound:
@@ -248,7 +248,7 @@ class Checkpoints:
         return Restored(number, manifest.slot, manifest.offset)
 
     def _compare(self, manifest: Manifest, run: Resumable) -> None:
-        """Refuse a checkpoint of a run that would have gone on with other numbers."""
+        """Raise where a run of this checkpoint would have continued with other numbers."""
         here = json.loads(json.dumps(self._settings(run)))  # a tuple, say, comes back as a list
         places = (depends_on(place) for place in (manifest.versions, versions(run.device)))
         found = differences(manifest.settings, here) + differences(*places)
@@ -262,7 +262,7 @@ class Checkpoints:
         return self.folder / f"{number:08d}{ending}"
 
     def _remove(self, number: int) -> None:
-        """Take a generation away so that a crash leaves no half of it under its name."""
+        """Remove a generation so that a crash leaves no part of it under its name."""
         part = self._path(number, UNFINISHED)
         self._path(number).rename(part)
         shutil.rmtree(part, ignore_errors=True)
@@ -275,12 +275,12 @@ class Checkpoints:
 
 
 def is_generation(name: str) -> bool:
-    """Say whether a folder of this name is a generation."""
+    """Return whether a folder of this name is a generation."""
     return name.isascii() and name.isdecimal() and name == f"{int(name):08d}"
 
 
 def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
-    """Read all tensors of a file whose header was looked at."""
+    """Return all tensors of a file whose header was checked."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -292,7 +292,7 @@ def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
 
 @contextmanager
 def refusing(number: int) -> Iterator[None]:
-    """Make one sentence of whatever a state brings about that does not fit the run."""
+    """Raise one sentence for any error of a state that does not fit the run."""
     try:
         yield
     except (DamagedFileError, RefusedError):

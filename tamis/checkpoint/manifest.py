@@ -1,4 +1,4 @@
-"""What a generation says of itself: its files, and all that its numbers depend on."""
+"""The manifest of a generation: its files, and all that its numbers depend on."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FORMAT = 1
 TENSORS, STATE = "tensors.safetensors", "state.json"
 MANIFEST, SEAL = "manifest.json", "manifest.sha256"
 NUMBERS_DEPEND_ON = ("tamis", "torch", "numpy", "machine", "instructions", "device", "threads")
-"""Of what is known of the place of a run. Another Python, say, changes no number."""
+"""Of the versions of a run. Another Python, for one, changes no number."""
 SHOWN, SHORT = 8, 60
-"""Differences told, and characters of each side of one."""
+"""Differences listed, and characters of each side of one."""
 
 
 class Manifest(NamedTuple):
-    """Where a run stood, as what it was set up and where, and its files."""
+    """The slot and offset of a run, its settings and versions, and its files."""
 
     slot: int
     offset: Any
@@ -35,19 +35,19 @@ class Manifest(NamedTuple):
 
 
 def write_manifest(manifest: Manifest) -> bytes:
-    """Write a manifest as JSON."""
+    """Return a manifest as JSON."""
     files = {name: seal._asdict() for name, seal in manifest.files.items()}
     about = {"format": FORMAT, **manifest._asdict(), "files": files}
     return json.dumps(about, indent=1, allow_nan=False).encode()
 
 
 def seal_text(manifest: bytes) -> bytes:
-    """Write the checksum of a manifest as `sha256sum -c` reads it."""
+    """Return the checksum of a manifest as `sha256sum -c` reads it."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a generation. File names in it are compared, never opened."""
+    """Return the manifest of a generation. File names in it are compared, never opened."""
     with open_plain(folder / MANIFEST) as file:
         content = read_bounded(MANIFEST, file)
     with open_plain(folder / SEAL) as file:
@@ -72,7 +72,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def versions(device: torch.device) -> dict[str, Any]:
-    """Say where and with what a run is computed."""
+    """Return the versions and the machine that a run is computed with."""
     return {
         "tamis": sys.modules["tamis"].__version__,
         "torch": torch.__version__,
@@ -86,14 +86,14 @@ def versions(device: torch.device) -> dict[str, Any]:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Name what differs, and how."""
+    """Return what differs, one text each."""
     found = []
     for name in {**there, **here}:
         was, now = repr(there.get(name)), repr(here.get(name))
         if was != now:
             pairs = enumerate(zip(was, now, strict=False))
             first = next((at for at, (one, other) in pairs if one != other), 0)
-            name = ascii(name[:SHORT])[1:-1]  # it may come from a stranger's file
+            name = ascii(name[:SHORT])[1:-1]  # it may come from an untrusted file
             found.append(f"{name} was {cut(was, first)} and is {cut(now, first)}")
     return found[:SHOWN] + (["and more"] if len(found) > SHOWN else [])
 
@@ -106,5 +106,5 @@ def cut(text: str, first: int) -> str:
 
 
 def depends_on(place: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what changes no number."""
+    """Return the versions that numbers depend on."""
     return {name: place.get(name) for name in NUMBERS_DEPEND_ON}

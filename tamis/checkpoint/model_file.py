@@ -11,7 +11,7 @@ from tamis.checkpoint.files import write_atomically
 
 
 def save_model(model: nn.Module, path: Path, about: dict[str, object]) -> None:
-    """Write a model's tensors and, as JSON in the header, what a reader must know about it."""
+    """Write a model's tensors and, as JSON in the header, the information to read it by."""
     from safetensors.torch import save
 
     tensors = {name: value.contiguous().cpu() for name, value in model.state_dict().items()}

@@ -16,7 +16,7 @@ from tamis.checkpoint.files import MOST_JSON, DamagedFileError, parse, size_of
 State = dict[str, Any]
 """Numbers, text, None and tensors, in lists, tuples, counters and dicts of them."""
 MARK = "$"
-"""Begins the one key of an object that stands for what JSON has no word for."""
+"""Begins the only key of an object that represents a type unknown to JSON."""
 TYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16,
     "I32": torch.int32, "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -26,7 +26,7 @@ NAMES = {kind: name for name, kind in TYPES.items()}
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies in the file, and what it is."""
+    """Type, shape and position of a tensor in the file."""
 
     kind: torch.dtype
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 def pack(state: object, tensors: dict[str, Tensor], path: str = "") -> Any:
-    """Turn a state into JSON, and put its tensors aside, each under the path that leads to it."""
+    """Return a state as JSON; its tensors are collected under the path that leads to each."""
     if state is None or isinstance(state, bool | int | str):
         return state
     if isinstance(state, float):
@@ -58,7 +58,7 @@ def pack(state: object, tensors: dict[str, Tensor], path: str = "") -> Any:
 
 
 def unpack(packed: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Any:
-    """Put a state together again; what was not on the CPU goes to the device."""
+    """Return the state that was packed; what was not on the CPU goes to the device."""
     if isinstance(packed, list):
         return [unpack(item, tensors, device) for item in packed]
     if not isinstance(packed, dict):
@@ -79,7 +79,7 @@ def unpack(packed: Any, tensors: Mapping[str, Tensor], device: torch.device) -> 
 
 
 def count_up(pairs: list[Any]) -> Counter[Any]:
-    """Make a counter of pairs, in their order."""
+    """Return a counter of pairs, in their order."""
     return Counter(dict(pairs))
 
 
@@ -101,7 +101,7 @@ def unpack_texts(packed: Tensor) -> list[str]:
 
 
 def named_tensors(packed: Any) -> Iterator[str]:
-    """Go through the names of all tensors of a packed state."""
+    """Yield the names of all tensors of a packed state."""
     for item in packed.values() if isinstance(packed, dict) else packed:
         if isinstance(item, dict) and isinstance(name := item.get("$tensor"), str):
             yield name
@@ -131,7 +131,7 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview
 
 
 def read_header(name: str, file: BinaryIO) -> dict[str, Entry]:
-    """Read what tensors a file holds; no size in it is believed before it fits the file."""
+    """Return which tensors a file holds; every size in it is checked against the file first."""
     size = size_of(file)
     length = int.from_bytes(file.read(8), "little")
     if length > min(MOST_JSON, size - 8):
@@ -157,7 +157,7 @@ def read_header(name: str, file: BinaryIO) -> dict[str, Entry]:
 
 
 def to_entry(entry: Any) -> Entry:
-    """Read one line of a header; whole numbers only."""
+    """Return one entry of a header; integers only."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     if not all(type(number) is int for number in (*shape, begin, end)):
         raise TypeError
@@ -165,7 +165,7 @@ def to_entry(entry: Any) -> Entry:
 
 
 def blanks(entries: Mapping[str, Entry]) -> dict[str, Tensor]:
-    """Make tensors of these shapes that take no memory, to be looked at before any is read."""
+    """Return tensors of these shapes that take no memory, to be checked before any is read."""
     return {
         name: torch.empty(entry.shape, dtype=entry.kind, device="meta")
         for name, entry in entries.items()

@@ -40,7 +40,7 @@ def set_state(name: str, part: object, state: Any) -> None:
 
 
 def check_same_tensors(name: str, state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
-    """Refuse tensors of other names, shapes or types than one's own."""
+    """Raise where tensors have other names, shapes or types than the part's own."""
     if state.keys() != own.keys():
         strange = sorted(state.keys() ^ own.keys())
         raise ValueError(f"the {name} has or lacks {', '.join(strange[:3])}")

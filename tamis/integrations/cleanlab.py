@@ -1,4 +1,4 @@
-"""cleanlab: what it makes of what a model thought of rows before it learned from them."""
+"""cleanlab: label issues from predictions that a model made before it learned from the rows."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ Array = np.ndarray[Any, Any]
 
 
 class FirstLooks:
-    """Keeps what is thought of rows as they come: the model has not seen their labels yet.
+    """Keeps predictions for rows as they come: the model has not learned from their labels yet.
 
-    cleanlab asks for such out-of-sample probabilities, and elsewhere gets them by training the
-    model again on each fold. Here the stream gives them, for one pass a row. The first rows are
-    judged by a model that knows nothing: `skip` those.
+    cleanlab needs such out-of-sample probabilities, and elsewhere gets them by training the model
+    again on each fold. Here the stream provides them, for one pass a row. The first rows are
+    predicted by an untrained model: `skip` those.
     """
 
     def __init__(self) -> None:
         self._looks: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def look(self, view: ModelView, samples: Samples) -> None:
-        """Look at rows through `trainer.averaged`, before the trainer's step takes them in."""
-        beliefs = view.probabilities(samples.inputs.to(device_of(view.model)))
-        self._looks.append((samples.ids.cpu(), samples.labels.cpu(), beliefs.cpu()))
+        """Predict rows through `trainer.averaged`, before the trainer's step learns from them."""
+        probabilities = view.probabilities(samples.inputs.to(device_of(view.model)))
+        self._looks.append((samples.ids.cpu(), samples.labels.cpu(), probabilities.cpu()))
 
     def table(self, skip: int = 0) -> tuple[Array, Array, Array]:
         """Return ids, labels and probabilities of all rows but the first, as arrays."""
-        ids, labels, beliefs = (
+        ids, labels, probabilities = (
             torch.cat(parts)[skip:].numpy() for parts in zip(*self._looks, strict=True)
         )
-        return ids, labels, beliefs
+        return ids, labels, probabilities
 
     def issues(self, skip: int = 0, **options: Any) -> pd.DataFrame:
-        """Ask `label_issues` about all rows but the first."""
-        ids, labels, beliefs = self.table(skip)
-        return label_issues(labels, beliefs, ids, **options)
+        """Return `label_issues` of all rows but the first."""
+        ids, labels, probabilities = self.table(skip)
+        return label_issues(labels, probabilities, ids, **options)
 
 
 def label_issues(
@@ -60,7 +60,7 @@ def label_issues(
 
     Columns are those of its `CleanLearning`: `is_label_issue` from `find_label_issues`, which takes
     the options, and `label_quality` from `get_label_quality_scores`. Written as CSV, the table is
-    one that `tamis` can bring in for review.
+    one that `tamis import` reads for review.
     """
     found = pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""A trainer built from what an estimator is told."""
+"""A trainer built from the settings of an estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tamis.sources import Validator
 from tamis.training import Trainer
 
 Factory = Callable[[tuple[int, ...], int], nn.Module]
-"""Makes a model of the shape of one input and the number of classes."""
+"""Builds a model from the shape of one input and the number of classes."""
 
 
 def build(
@@ -29,10 +29,10 @@ def build(
     learning_rate: float,
     seed: int,
 ) -> Trainer:
-    """Build a trainer for rows of so many columns: Adam, the newest rows, averaged weights.
+    """Return a trainer for rows of so many columns: Adam, the newest rows, averaged weights.
 
-    The selector is copied: an estimator's settings stay as they were given. Numbers are double, so
-    that a row is given the same probabilities alone and among others.
+    The selector is copied: an estimator's settings must not change. Numbers are double, so that a
+    row gets the same probabilities alone and among others.
     """
     classes = max(2, classes)
     net = start(model or mlp, (columns,), classes, seed).double()

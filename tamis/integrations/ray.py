@@ -22,7 +22,7 @@ def train_on_ray(
     """Run `work` on so many workers, and return what it returned on each, in their order.
 
     `work` is the program that torchrun would run: it makes a `RankTrainer`, and reads the shards
-    that are its own from the source, wherever it runs. Ray keeps its notes in `folder`, which on a
+    that are its own from the source, wherever it runs. Ray keeps its files in `folder`, which on a
     cluster all nodes see. Where a worker dies, all are started again, `restarts` times at the
     most: with `RankCheckpoints` in `work`, training goes on where it was.
 

@@ -20,12 +20,22 @@ except ModuleNotFoundError:
 
 
 class RiverClassifier(base.MiniBatchClassifier):
-    """A neural network that learns, from the newest `held` rows, those that can be believed.
+    """A neural network that learns from the newest `held` rows those with plausible labels.
 
-    Every `learn_one`, and every `learn_many`, is one slot: rows come, `k` of those held are picked,
-    the model takes one step. `learn_many` is the faster by far. `classes` is how many there will
-    be at the most. Features are those of the first row learned from; one that is not there counts
-    as 0, and one that comes later is not looked at. Scale them: `StandardScaler() | ...`.
+    Every `learn_one`, and every `learn_many`, is one slot: rows arrive, some of those held are
+    picked, the model takes one step. `learn_many` is the faster by far. Features are those of the
+    first row learned from; a missing one counts as 0, and one that comes later is ignored. Scale
+    them: `StandardScaler() | ...`.
+
+    Parameters
+    ----------
+    classes: largest number of classes.
+    model: builds a network from the shape of an input and the number of classes; None is an MLP.
+    selector: how rows are picked; None is `Plausible()`.
+    k: picks of a slot.
+    held: newest rows that are held.
+    learning_rate: learning rate of Adam.
+    seed: seed of all random draws.
     """
 
     def __init__(
@@ -54,26 +64,26 @@ class RiverClassifier(base.MiniBatchClassifier):
         return True
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Do a slot with one row."""
+        """Train one slot with one row."""
         trainer = self._begun(x)
         trainer.step((self._row(x), self._numbers([y])))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:  # noqa: N803
-        """Do a slot with these rows."""
+        """Train one slot with these rows."""
         trainer = self._begun(X.columns)
         trainer.step((self._rows(X), self._numbers(y.tolist())))
 
     def predict_proba_one(self, x: dict[Any, Any], **_: Any) -> dict[Any, float]:
         """Return the probability of each label met so far."""
-        return dict(zip(self._labels, self._beliefs(self._row(x))[0].tolist(), strict=True))
+        return dict(zip(self._labels, self._probabilities(self._row(x))[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:  # noqa: N803
         """Return the probability of each label met so far, a row each."""
-        found = self._beliefs(self._rows(X)).numpy()
+        found = self._probabilities(self._rows(X)).numpy()
         return pd.DataFrame(found, index=X.index, columns=list(self._labels))
 
     def _begun(self, features: Iterable[Any]) -> Trainer:
-        """Return the trainer; the first features that come say what it is built for."""
+        """Return the trainer; it is built for the features of the first row."""
         if self.trainer is None:
             self._features = sorted(features, key=str)
             self.trainer = build(
@@ -89,7 +99,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         return self.trainer
 
     def _numbers(self, labels: list[Any]) -> Tensor:
-        """Number labels as they come."""
+        """Return the numbers of labels, in the order of their first appearance."""
         for label in labels:
             if label not in self._labels and len(self._labels) == self.classes:
                 raise ValueError(f"Label {label!r} is one more than classes={self.classes}.")
@@ -104,7 +114,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         known = X.reindex(columns=self._features, fill_value=0)
         return torch.tensor(known.to_numpy(dtype="float64"))
 
-    def _beliefs(self, inputs: Tensor) -> Tensor:
+    def _probabilities(self, inputs: Tensor) -> Tensor:
         if self.trainer is None:
             return inputs  # no row has a column yet, and no label is known
         seen = self.trainer.averaged.probabilities(inputs)[:, : len(self._labels)]

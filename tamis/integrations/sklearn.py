@@ -25,14 +25,22 @@ Array = np.ndarray[Any, Any]
 
 
 class TamisClassifier(ClassifierMixin, BaseEstimator):
-    """A neural network that learns from the rows whose labels can be believed.
+    """A neural network that learns from the rows whose labels are plausible.
 
     `fit` holds all rows, and takes `epochs` times as many picks as there are rows. `partial_fit`
-    holds the newest `held` rows, and takes as many picks as have come. `model` makes a network of
-    the shape of an input and the number of classes (`tamis.models.mlp`), `selector` is
-    `Plausible()` unless given. Scale columns first: `make_pipeline(StandardScaler(), ...)`.
+    holds the newest rows, and takes as many picks as rows have come. Scale columns first:
+    `make_pipeline(StandardScaler(), ...)`. Fitted, `trainer_` is the `tamis.Trainer`, and
+    probabilities are those of averaged weights.
 
-    Fitted, `trainer_` is the `tamis.Trainer`, and probabilities are those of averaged weights.
+    Parameters
+    ----------
+    model: builds a network from the shape of an input and the number of classes; None is an MLP.
+    selector: how rows are picked; None is `Plausible()`.
+    k: picks of a slot.
+    epochs: picks of `fit`, as a multiple of its rows.
+    held: newest rows that `partial_fit` holds.
+    learning_rate: learning rate of Adam.
+    random_state: seed of all random draws.
     """
 
     def __init__(
@@ -54,13 +62,13 @@ class TamisClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> TamisClassifier:  # noqa: N803
-        """Begin anew, and learn from these rows."""
+        """Build a new model, and train it on these rows."""
         inputs, labels = self._check(X, y, reset=True)
         self._begin(np.unique(labels), inputs.shape[1], len(inputs))
         return self._learn(inputs, labels, self.epochs)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> TamisClassifier:  # noqa: N803
-        """Go on with rows that have just come; the first call is told all classes there will be."""
+        """Continue training on new rows; the first call gets all classes that will occur."""
         first = not hasattr(self, "trainer_")
         inputs, labels = self._check(X, y, reset=first)
         if first:

@@ -24,9 +24,17 @@ except ModuleNotFoundError:
 class SieveNet(NeuralNetClassifier):
     """A skorch classifier whose module returns logits, with a selector in its training step.
 
-    `batch_size` is the size of the pools that `k` rows are picked from. `selector` is `Plausible()`
-    unless given, and is not changed: every `initialize` begins with a copy of it. Rows are known by
-    their position in the data handed to `fit`; those of another `partial_fit` are other rows.
+    `batch_size` is the size of the pools that rows are picked from. The ids of rows are their
+    positions in the data passed to `fit`; those of another `partial_fit` are other rows.
+
+    Parameters
+    ----------
+    module: the network; it and what follows are skorch's own arguments.
+    selector: how rows are picked; None is `Plausible()`. Every `initialize` starts with a copy.
+    k: picks of a batch.
+    ema: decay of the average of the weights; None keeps none.
+    seed: seed of the picks.
+    criterion: a loss that takes logits and targets.
     """
 
     def __init__(

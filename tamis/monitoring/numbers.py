@@ -1,4 +1,4 @@
-"""What goes to a tracker: the numbers of a slot that are there."""
+"""The numbers of a slot, as experiment trackers get them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Logger(Protocol):
 
 
 def numbers_of(line: Line) -> dict[str, float]:
-    """Return the numbers of a slot by name, without those that nobody knows."""
+    """Return the known numbers of a slot by name."""
     slot, accuracy = line.slot, line.accuracy
     found = {
         "loss": slot.loss,

@@ -1,4 +1,4 @@
-"""Progress with time left: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress with time left: a bar on a terminal, elsewhere a plain line at intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bar:
         self._task = self._progress.add_task(title, total=total, note="")
 
     def advance(self, note: str = "") -> None:
-        """Count one more slot; the note says how things stand."""
+        """Count one more slot; the note is shown beside the count."""
         self.done += 1
         self._progress.update(self._task, advance=1, note=note)
         if not self._console.is_terminal and self.done % max(1, self.total // LINES) == 0:

@@ -1,4 +1,4 @@
-"""MLflow: a run where its own settings say (MLFLOW_TRACKING_URI), else in the run's folder."""
+"""MLflow: a run at MLFLOW_TRACKING_URI, else in the run's folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LONGEST = 500
 AT_ONCE = 500
 """Numbers sent at once; MLflow takes 1,000."""
 SECONDS = 5.0
-"""How long numbers wait for others at the most."""
-UNASKED = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ALLOW_FILE_STORE": "true"}
-"""Unless the user says otherwise, nobody is told of the use, and a folder will do."""
+"""Longest time that numbers wait to be sent with others."""
+DEFAULTS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ALLOW_FILE_STORE": "true"}
+"""Defaults: no telemetry, and a folder is enough as a store."""
 
 
 class ToMLflow:
@@ -29,7 +29,7 @@ class ToMLflow:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        for name, value in UNASKED.items():
+        for name, value in DEFAULTS.items():
             os.environ.setdefault(name, value)
         try:
             self._mlflow = import_module("mlflow")
@@ -45,7 +45,7 @@ class ToMLflow:
         self._sent = time()
 
     def update(self, line: Line) -> None:
-        """Send the numbers of a slot, or have them wait for those of a few more."""
+        """Send the numbers of a slot, together with those of a few more."""
         now, make = time(), self._mlflow.entities.Metric
         self._waiting += [
             make(name, value, int(1000 * now), line.slot.number)

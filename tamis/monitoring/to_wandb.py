@@ -1,4 +1,4 @@
-"""Weights & Biases: a run where its own settings say (WANDB_PROJECT, WANDB_MODE and others)."""
+"""Weights & Biases: a run as its own settings (WANDB_PROJECT, WANDB_MODE and others) define."""
 
 from __future__ import annotations
 

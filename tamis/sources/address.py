@@ -23,7 +23,7 @@ def open_source(
     start: Start = "first",
     decode: Decode = from_json,
 ) -> Source:
-    """Open what an address names; secrets in it are shown nowhere.
+    """Return the source at an address; secrets in it are never printed.
 
     A path, a pattern, or an address that fsspec knows: files, once or with `follow` as they grow.
     `redis://user:password@host:6379/0?stream=S&group=G`, and `&consumer=C&payload=FIELD`;
@@ -78,7 +78,7 @@ BROKERS = ("redis", "rediss", "nats", "tls", "kafka", "kafkas")
 
 
 def split(address: str) -> tuple[SplitResult, dict[str, str]]:
-    """Take an address and its settings apart."""
+    """Return the parts of an address, and its settings."""
     try:
         parts = urlsplit(address)
         several = "," in parts.netloc  # servers of Kafka, whose ports are its client's business
@@ -90,19 +90,19 @@ def split(address: str) -> tuple[SplitResult, dict[str, str]]:
 
 
 def take(settings: dict[str, str], name: str, address: str) -> str:
-    """Take a setting that an address must have."""
+    """Remove and return a setting that an address must have."""
     value = settings.pop(name, "")
     if not value:
-        raise SourceError(f"{redact(address)} must say {name}=...")
+        raise SourceError(f"{redact(address)} must have {name}=...")
     return value
 
 
 def refuse(settings: dict[str, str], address: str) -> None:
-    """Refuse settings that nobody will read."""
+    """Raise on settings that are unknown."""
     if settings:
-        raise SourceError(f"{redact(address)} has settings unknown here: {', '.join(settings)}.")
+        raise SourceError(f"{redact(address)} has unknown settings: {', '.join(settings)}.")
 
 
 def rest(parts: SplitResult, settings: dict[str, str]) -> str:
-    """Write the address with the settings that its client reads itself."""
+    """Return the address with the settings that its client reads itself."""
     return parts._replace(query=urlencode(settings)).geturl()

@@ -18,11 +18,11 @@ STOP_SECONDS = 5.0
 class ReadAhead:
     """Reads a source in a thread of its own, at most `most` records ahead of the trainer.
 
-    What happens where the trainer is slower is the policy. `block`: the reader waits, and nothing
-    is lost. `drop oldest`: what has waited longest makes room. `every nth`: while the queue is more
-    than half full only every n-th record is let in, and the reader waits where it is full.
-    `dropped` counts what was let go. It is itself a source; its offsets are those of what was
-    taken from the queue, never of what was read ahead.
+    `policy` is what happens where the trainer is slower. `block`: the reader waits, and nothing is
+    lost. `drop oldest`: the oldest records make room. `every nth`: while the queue is more than
+    half full only every n-th record is added, and the reader waits where it is full. `dropped`
+    counts the records that were dropped. A `ReadAhead` is a source; its offsets are those of what
+    was taken from the queue, never of what was read ahead.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ReadAhead:
         self.source.acknowledge(offset)
 
     def behind(self) -> int | None:
-        """Count what waits in the queue and, where it is known, at the source."""
+        """Return how many records wait in the queue and, where known, at the source."""
         waiting = self.source.behind()
         return self.held if waiting is None else self.held + waiting
 
@@ -86,7 +86,7 @@ class ReadAhead:
             self._thread.join(STOP_SECONDS)
             if self._thread.is_alive():
                 warnings.warn(
-                    f"{self.source!r} did not end within {STOP_SECONDS:.0f} s; it is left behind.",
+                    f"{self.source!r} did not end within {STOP_SECONDS:.0f} s; it is abandoned.",
                     ResourceWarning,
                     stacklevel=2,
                 )

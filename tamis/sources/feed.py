@@ -26,7 +26,7 @@ Read = tuple[Samples, list[str] | None, dict[str, Any]]
 
 
 class TooManyBadError(TamisError):
-    """So many records were bad that the stream is not what it was taken for."""
+    """Too large a share of the records was rejected."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,19 @@ class SourceStats:
 class Feed:
     """Turns the records of a source into `Samples`; those that cannot be used go to `rejects`.
 
-    `to_row` is `Columns`, `Images` or a function of the user's. Where the share of rejected records
-    among the last `judged` is above `most_bad`, or among all at the stream's end, the feed raises
-    `TooManyBadError` between two samples: state and offset can still be saved. Samples have as many
-    rows as the source reads at once, less the rejected ones; without ids of their own they are
-    numbered as they come.
+    Samples have as many rows as the source reads at once, less the rejected ones; without ids of
+    their own they are numbered as they come. `TooManyBadError` is raised between two samples: state
+    and offset can still be saved. `offset` is JSON and belongs to the last samples that were
+    yielded. Iterating again continues.
 
-    `offset` is JSON and belongs to the last samples that were yielded. Iterating again goes on.
+    Parameters
+    ----------
+    source: where records come from.
+    to_row: turns a record into a row: `Columns`, `Images` or a function.
+    offset: where to continue, from an earlier feed.
+    rejects: where rejected records are counted and written.
+    most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
+    judged: number of records that the share is taken over.
     """
 
     def __init__(
@@ -118,7 +124,7 @@ class Feed:
         return dict(self._offset)
 
     def _next(self) -> Read | None:
-        """Read on with the reader that is open; at its end the next call opens another."""
+        """Return the next samples of the open reader; after its end the next call opens another."""
         self._reader = self._reader or self._read()
         read = next(self._reader, None)
         if read is None:
@@ -126,7 +132,7 @@ class Feed:
         return read
 
     def _read(self) -> Iterator[Read]:
-        """Read on from the position, and yield what is usable with the offset after it."""
+        """Yield usable samples from the position on, each with the offset after it."""
         for batch in self.source.read(self._position):
             samples, names = self._samples(batch)
             self._position = batch.offset
@@ -137,7 +143,7 @@ class Feed:
                 self._offset = self._reached()
             if len(self._recent) == self._recent.maxlen:
                 self._judge()
-        if not self._closed:  # a stream that was cut off has not shown what it is
+        if not self._closed:  # a stream that was closed early is not judged
             self._judge()
 
     def _reached(self) -> dict[str, Any]:
@@ -149,7 +155,7 @@ class Feed:
         }
 
     def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
-        """Let the source go up to an offset, else the present one, once its state is safe."""
+        """Acknowledge an offset, by default the present one, once its state is safe."""
         position = (offset or self.offset)["source"]
         if position is not None:
             self.source.acknowledge(position)

@@ -19,7 +19,7 @@ ENDINGS = (*TEXT, ".parquet")
 
 
 class Found(NamedTuple):
-    """A file that is there: its name under the folder, its path and its bytes so far."""
+    """A file: its name under the folder, its path and its size so far."""
 
     name: str
     path: str
@@ -29,13 +29,19 @@ class Found(NamedTuple):
 class Files:
     """Files in the order of their names, each read from where it was left.
 
-    `path` is a file, a folder (all below it with a known ending) or a pattern, here or anywhere
-    that fsspec reaches. `follow` waits for more: lines are read once their newline is there,
-    Parquet files once they are complete, and new files are found every `poll` seconds. `patience`
-    ends that after so many seconds without a record.
+    The offset holds for every file how far it was read, and a checksum of what stood there, so a
+    file may be added late under any name. A removed file is forgotten; a renamed one is a new one.
 
-    The offset says of every file how far it was read, and a mark of what stood there, so a file
-    may come late under any name. A removed file is forgotten; a renamed one is a new one.
+    Parameters
+    ----------
+    path: a file, a folder (all files below it with a known ending) or a pattern, local or at any
+        address of fsspec.
+    rows: rows of a batch.
+    follow: wait for more. Lines are read once their newline is written, Parquet files once they
+        are complete.
+    poll: seconds between two searches for new files.
+    patience: end after so many seconds without a record.
+    decode: turns a line of JSON into a record.
     """
 
     def __init__(
@@ -61,8 +67,8 @@ class Files:
         try:
             self._system, self._root = url_to_fs(self.path)
         except (ImportError, ValueError) as error:
-            told = scrub(str(error), self.path)
-            raise SourceError(f"{self} cannot be reached: {told}.") from None
+            message = scrub(str(error), self.path)
+            raise SourceError(f"{self} cannot be reached: {message}.") from None
         self._stopped = threading.Event()
         self._offset: dict[str, Any] = {}
         self._bytes_per_row = 0.0
@@ -71,7 +77,7 @@ class Files:
         return f"Files({redact(self.path)})"
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield the rows of all files, and go on for ever where it follows."""
+        """Yield the rows of all files; without end where it follows."""
         offset = dict(offset or {})
         sizes: dict[str, int] = {}  # as they were when each file was last read to its end
         last = monotonic()
@@ -113,7 +119,7 @@ class Files:
         self._stopped.set()
 
     def _list(self) -> list[Found]:
-        """Find the files in order; those that begin with a dot or a line are somebody's notes."""
+        """Return the files in order; a name that begins with a dot or an underscore is skipped."""
         self._system.invalidate_cache()
         try:
             if any(sign in self._root for sign in "*?["):
@@ -166,8 +172,8 @@ class Files:
         except FileNotFoundError:
             return  # removed since it was listed
         except (SourceError, OSError) as error:
-            told = scrub(str(error), self.path)
-            raise SourceError(f"{self}: {file.name} cannot be read on: {told}.") from None
+            message = scrub(str(error), self.path)
+            raise SourceError(f"{self}: {file.name} cannot be read on: {message}.") from None
 
     def _open(self, path: str) -> BinaryIO:
         """Open a file such that it can be read in lines of bounded length."""
@@ -184,7 +190,7 @@ class Files:
 
 
 def relative(path: str, start: str) -> str:
-    """Name a file by what follows the folder: a folder may be moved, and offsets stay good."""
+    """Return a file's name under the folder, so that offsets stay valid when the folder moves."""
     if path == start:
         return PurePosixPath(path).name
     folder = start if start.endswith("/") else start + "/"

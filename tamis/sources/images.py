@@ -1,4 +1,4 @@
-"""Records that hold a picture, or the path of one."""
+"""Records that hold an image, or the path of one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,22 @@ MODES = {"grey": "L", "colour": "RGB"}
 
 @dataclass(frozen=True)
 class Images:
-    """Takes a picture from a column, made this height and width, in floats from 0 to 1.
+    """Turns records into images of one size, in floats from 0 to 1.
 
-    The column holds the bytes of a file, a mapping with `bytes` in it, or text: a path under
-    `folder`, or base64 where there is no folder. A path that leads out of the folder is refused,
-    and so is a picture of more than `most_pixels`, before it is decoded.
+    A path that leads out of the folder is rejected, and so is an image of too many pixels, before
+    it is decoded.
+
+    Parameters
+    ----------
+    column: holds the bytes of a file, a mapping with `bytes` in it, or text: a path under
+        `folder`, or base64 without one.
+    label: column of the label.
+    classes: class names in the order of their numbers, or how many there are.
+    size: height and width.
+    colours: "colour" or "grey".
+    folder: where paths begin.
+    id: column of the id.
+    most_pixels: largest number of pixels.
     """
 
     column: str
@@ -47,7 +58,7 @@ class Images:
             raise SourceError("Images need pillow: pip install 'tamis[images]'.") from None
 
     def __call__(self, record: Any) -> Row:
-        """Decode the picture of one record."""
+        """Return the image of one record."""
         return Row(
             self._decode(self._bytes(cell(record, self.column))),
             label_of(record, self.label, self._numbers),

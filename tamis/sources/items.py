@@ -17,12 +17,12 @@ Resume = Literal["state", "count", "never"]
 class Items:
     """Reads rows of an iterable, one record an item (so a `DataLoader` needs batch_size=None).
 
-    How it goes on after a crash is `resume`. `state_dict`: by the iterable's own `state_dict` and
-    `load_state_dict`, as Hugging Face's streaming data sets and torchdata's loaders have.
-    `count`: by reading it again and passing over what was read. `never`: it cannot be read again,
-    as what comes off a wire, so it goes on with whatever comes next, and rows that came since the
-    last checkpoint are lost. Left out, it is `state_dict` where there is one that can be trusted:
-    a data set shuffled through a buffer has one that does not hold what is in the buffer.
+    `resume` is how it continues after a crash. `state`: by the iterable's own `state_dict` and
+    `load_state_dict`, as Hugging Face's streaming data sets and torchdata's loaders have. `count`:
+    by reading it again and skipping what was read. `never`: it cannot be read again, as a live
+    feed, so it continues with whatever comes next, and rows since the last checkpoint are lost.
+    None is `state` where that can be trusted, else `count`: the state of a data set shuffled
+    through a buffer does not hold what is in the buffer.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Items:
         return f"Items({type(self.items).__name__})"
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield items after an offset, their count and, it may be, a state."""
+        """Yield items after an offset: their count and, where supported, a state."""
         count = 0 if offset is None else int(offset["count"])
         for part in in_parts(self._after(offset), self.rows):
             if self._stopped.is_set():
@@ -50,14 +50,14 @@ class Items:
             yield Batch(part, positions, {"count": count, **self._state()}, time())
 
     def acknowledge(self, offset: Any) -> None:
-        """Do nothing: nobody waits for it."""
+        """Do nothing: an iterable keeps no record of its readers."""
 
     def behind(self) -> int | None:
-        """Nobody knows."""
+        """Return None: it is not known."""
         return None
 
     def close(self) -> None:
-        """End reading with the item in hand."""
+        """End reading after the present item."""
         self._stopped.set()
 
     def _state(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Items:
 
 
 def trusted(items: Any, state: Any) -> bool:
-    """Say whether a state can be written down, and is all there is."""
+    """Return whether a state can be saved as JSON, and is complete."""
     try:
         json.dumps(state)
     except (TypeError, ValueError):
@@ -89,7 +89,7 @@ def trusted(items: Any, state: Any) -> bool:
 
 
 def shuffled(part: Any) -> bool:
-    """Look for a shuffle buffer in Hugging Face's chain of iterables; its state does not tell."""
+    """Return whether a chain of Hugging Face has a shuffle buffer, which its state leaves out."""
     if part is None:
         return False
     inner = [getattr(part, "ex_iterable", None), *getattr(part, "ex_iterables", [])]

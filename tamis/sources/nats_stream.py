@@ -113,7 +113,7 @@ class NatsStream(Broker):
             loop.close()
 
     def join(self, offset: Any) -> int:
-        """Make the durable consumer anew, after a sequence number."""
+        """Create the durable consumer again, after a sequence number."""
         with self._lock:
             return self._run(self._join(offset))
 

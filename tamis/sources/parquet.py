@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, from any row on; one that is still being written is told apart."""
+"""Rows of a Parquet file, from any row on; one that is still being written is recognised."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Parquet:
             raise SourceError(f"its rows from {first} on cannot be read: {error}") from None
 
     def mark(self, position: int) -> int:
-        """Sum up the footer, which no other file shares."""
+        """Return a checksum of the footer, which no other file shares."""
         return self._mark
 
 
 def mark_footer(file: BinaryIO) -> int:
-    """Sum up the footer; raise where there is none yet."""
+    """Return a checksum of the footer; raise where there is none yet."""
     size = file.seek(0, io.SEEK_END)
     if size < 12:
         raise IncompleteFileError
@@ -77,7 +77,7 @@ def mark_footer(file: BinaryIO) -> int:
 
 
 def named_in_folders(name: str) -> dict[str, str]:
-    """Read columns from the names of folders, as partitioned data sets have them.
+    """Return columns from the names of folders, as partitioned data sets have them.
 
     >>> named_in_folders("year=2024/kind=a%20b/part-0.parquet")
     {'year': '2024', 'kind': 'a b'}

@@ -1,4 +1,4 @@
-"""What every source is: something to read from an offset on, and to acknowledge up to one."""
+"""The interface of every source: read from an offset on, acknowledge up to one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tamis.errors import TamisError
 T = TypeVar("T")
 
 Decode = Callable[[bytes], Any]
-"""Turns the bytes of a line or a message into a record; what it raises makes the record bad."""
+"""Turns the bytes of a line or a message into a record; an exception rejects them."""
 
 
 class SourceError(TamisError):
-    """A source that cannot be read on, in one sentence and without its secrets."""
+    """A source that can be read no further, in one sentence and without its secrets."""
 
 
 class BadRecordError(TamisError, ValueError):
-    """A record that is no sample; `reason` is one of few, to be counted, `detail` is anything."""
+    """A record that cannot be a sample; `reason` is one of few, to be counted, `detail` is free."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -31,7 +31,7 @@ class BadRecordError(TamisError, ValueError):
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Stands in a batch for what could not even be made a record."""
+    """Stands in a batch for bytes that could not be decoded."""
 
     raw: Any
     reason: str
@@ -42,8 +42,8 @@ class Unreadable:
 class Batch:
     """Records in order, the position of each, and the offset after the last.
 
-    `offset` is JSON and means something to its source alone. `time` is when the newest record was
-    made, in seconds since 1970, where the source knows it.
+    `offset` is JSON that only its source understands. `time` is when the newest record was
+    created, in seconds since 1970, where the source knows it.
     """
 
     records: list[Any]
@@ -58,21 +58,21 @@ class Batch:
 class Source(Protocol):
     """Where records come from.
 
-    Save the offset of the last batch trained on together with the state that was trained; a run
-    that dies goes on with `read(offset)`, and so sees every record once.
+    Save the offset of the last batch trained on together with the state that was trained. After a
+    crash, continue with `read(offset)`: every record is then trained on once.
     """
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
-        """Yield what comes after the offset; all there is where it is None."""
+        """Yield what comes after the offset; everything where it is None."""
 
     def acknowledge(self, offset: Any) -> None:
-        """Let go of everything up to an offset: call it once the state that holds it is safe."""
+        """Release everything up to an offset: call it once the state that holds it is safe."""
 
     def behind(self) -> int | None:
-        """Count the records that wait to be read, where that can be known."""
+        """Return how many records wait to be read, or None where it is not known."""
 
     def close(self) -> None:
-        """Make `read` end soon, and let go of connections; any thread may call it, and again."""
+        """End `read` soon, and close connections; any thread may call it, more than once."""
 
 
 def from_json(raw: bytes) -> Any:
@@ -81,17 +81,17 @@ def from_json(raw: bytes) -> Any:
 
 
 def decoded(raw: Any, decode: Decode) -> Any:
-    """Make a record of bytes, or something that says why there is none."""
+    """Return the record that bytes decode to, or an `Unreadable` with the reason."""
     if raw is None:
         return Unreadable(raw, "empty")
     try:
         return decode(raw)
-    except Exception as error:  # the bytes are a stranger's: whatever they provoke is their fault
+    except Exception as error:  # bytes from outside may raise anything
         return Unreadable(raw, "not decoded", f"{type(error).__name__}: {error}"[:300])
 
 
 def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut items into lists of one size, the last one shorter.
+    """Yield items in lists of one size, the last one shorter.
 
     >>> list(in_parts("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]

@@ -16,7 +16,7 @@ SETTING = re.compile(
 
 
 def redact(url: str) -> str:
-    """Write an address with stars for whatever may be a secret.
+    """Return an address with stars for whatever may be a secret.
 
     >>> redact("redis://ann:w0rd@localhost:6379/0?stream=rows&token=x")
     'redis://ann:***@localhost:6379/0?stream=rows&token=***'
@@ -26,7 +26,7 @@ def redact(url: str) -> str:
 
 
 def scrub(text: str, url: str) -> str:
-    """Take the address and its secrets out of a message that somebody else wrote."""
+    """Return a client's message without the address and its secrets."""
     text = text.replace(url, redact(url))
     secrets = [found["secret"] for form in (WHO, SETTING) for found in form.finditer(url)]
     for secret in secrets:

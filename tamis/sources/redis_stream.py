@@ -185,7 +185,7 @@ class RedisStream(Broker):
             warn_of_lost(self, f"{trimmed} entries after {offset}")
 
     def _entries(self, count: int, seconds: float) -> list[tuple[bytes, dict[bytes, bytes] | None]]:
-        """Read what the group was sent before, then what is new."""
+        """Return what the group was sent before, then what is new."""
         if self._replay_to is not None:
             found = self._client.xrange(self.stream, f"({self._position}", self._replay_to, count)
             if found:

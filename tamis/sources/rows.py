@@ -25,12 +25,12 @@ class Row(NamedTuple):
 
 
 ToRow = Callable[[Any], Any]
-"""Turns a record into a `Row`, or a pair of input and label; what it raises makes it bad."""
+"""Turns a record into a `Row`, or a pair of input and label; an exception rejects it."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Takes numbers from named columns, in this order; a column may also hold a list of them.
+    """Turns records into rows of numbers from named columns; a column may also hold a list.
 
     A single column with a list of lists keeps its shape. `classes` are the labels in the order of
     their numbers, or how many there are where the labels are the numbers.
@@ -46,7 +46,7 @@ class Columns:
     id: str | None = None
 
     def __call__(self, record: Any) -> Row:
-        """Take the columns of one record."""
+        """Return the row of one record."""
         values = [cell(record, name) for name in self.inputs]
         try:
             with np.errstate(over="ignore"):  # too large a number becomes infinite, and is refused
@@ -67,7 +67,7 @@ class Columns:
 
 
 def cell(record: Any, name: str) -> Any:
-    """Read one column of a record."""
+    """Return one column of a record."""
     if not isinstance(record, Mapping):
         raise BadRecordError("not a mapping", type(record).__name__)
     try:
@@ -77,13 +77,13 @@ def cell(record: Any, name: str) -> Any:
 
 
 def number_classes(classes: Sequence[Any] | int) -> dict[str, int]:
-    """Number classes by their names; a count stands for the numbers below it."""
+    """Return the number of each class by its name; a count stands for the numbers below it."""
     names = range(classes) if isinstance(classes, int) else classes
     return {str(name): number for number, name in enumerate(names)}
 
 
 def label_of(record: Any, name: str, numbers: Mapping[str, int]) -> int:
-    """Read the number of a record's class."""
+    """Return the number of a record's class."""
     label = cell(record, name)
     if isinstance(label, float) and label.is_integer():
         label = int(label)  # as columns of whole numbers come, where one of them is missing

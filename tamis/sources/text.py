@@ -1,4 +1,4 @@
-"""Lines of a text file that may still be growing: only whole ones are read, from any byte on."""
+"""Lines of a text file that may still be growing: complete ones are read, from any byte on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tamis.sources.protocol import Decode, SourceError, Unreadable, decoded
 from tamis.sources.validation import BAD_FIELDS
 
 LONGEST = 16 * 2**20
-"""Bytes of a line that are read at all: a file without a newline shall not fill the memory."""
+"""Bytes of a line that are read at all: a file without a newline must not fill the memory."""
 MARKED = 64
 """Bytes before an offset that are compared when a file is opened again."""
 
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class JSONLines:
-    """One JSON value a line; empty lines are passed over."""
+    """One JSON value a line; empty lines are skipped."""
 
     def __init__(self, file: BinaryIO, final: bool, decode: Decode) -> None:
         self.file = file
@@ -41,12 +41,12 @@ class JSONLines:
                 yield Entry(decoded(line, self.decode), start, end)
 
     def mark(self, position: int) -> int:
-        """Sum up what stands before a position."""
+        """Return a checksum of what stands before a position."""
         return mark_text(self.file, position)
 
 
 class IncompleteLineError(Exception):
-    """A row that is not whole: its quote is open where the file ends, for now."""
+    """An incomplete row: its quote is still open where the file ends."""
 
 
 class CSV:
@@ -78,11 +78,11 @@ class CSV:
             yield Entry(record, start, end)
 
     def mark(self, position: int) -> int:
-        """Sum up what stands before a position."""
+        """Return a checksum of what stands before a position."""
         return mark_text(self.file, position)
 
     def _rows(self, position: int) -> Iterator[Entry]:
-        """Yield lists of cells; after a row that has no sense, go on with the line after it."""
+        """Yield lists of cells; after a row that cannot be parsed, continue with the next line."""
         while True:
             lines = Continued(self.file, position, self.final)
             reader = csv.reader(lines)
@@ -104,7 +104,7 @@ class CSV:
 
 
 class Continued:
-    """Lines for the csv module, which asks for another while a quote is open.
+    """Lines for the csv module, which requests another while a quote is open.
 
     It remembers the first line of a row, and where it ended, in case the row has no sense.
     """
@@ -154,13 +154,13 @@ def whole_lines(
             end += len(more)
         if end == position or not (more or final):
             return
-        whole = end == position + len(line)
-        yield (line if whole else Unreadable(line, "line too long")), position, end
+        complete = end == position + len(line)
+        yield (line if complete else Unreadable(line, "line too long")), position, end
         position = end
 
 
 def skip_the_end_of_a_line(file: BinaryIO, position: int) -> int:
-    """Go past the newline of a line that was taken, as final, before it had one."""
+    """Skip the newline of a line that was read, as the last one, before it had one."""
     if position == 0:
         return 0
     file.seek(position - 1)
@@ -175,7 +175,7 @@ def skip_the_end_of_a_line(file: BinaryIO, position: int) -> int:
 
 
 def mark_text(file: BinaryIO, position: int) -> int:
-    """Sum up the bytes just before a position: a file that was rewritten has others there."""
+    """Return a checksum of the bytes before a position: a rewritten file has others there."""
     start = max(0, position - MARKED)
     file.seek(start)
     return zlib.crc32(file.read(position - start))

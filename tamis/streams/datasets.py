@@ -122,7 +122,7 @@ DATA_SETS = (gaussians, digits, mnist, fashion_mnist, cifar10)
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """Say where data sets lie: the argument, else TAMIS_DATA, else the user's cache folder."""
+    """Return the folder of data sets: the argument, else TAMIS_DATA, else the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(folder or os.environ.get("TAMIS_DATA") or Path(cache) / "tamis").expanduser()
 
@@ -130,7 +130,7 @@ def data_folder(folder: Path | None = None) -> Path:
 def idx_data_set(
     folder: Path, url: str, checksums: tuple[str, ...], classes: tuple[str, ...]
 ) -> DataSet:
-    """Read the four files of MNIST's format, packed or not; fetch those that are missing."""
+    """Return a data set in MNIST's four files, packed or not; download those that are missing."""
     packed = [folder / f"{name}-ubyte.gz" for name in IDX_FILES]
     missing = [path for path in packed if not path.exists() and not path.with_suffix("").exists()]
     for path, checksum in zip(packed, checksums, strict=True):
@@ -145,7 +145,7 @@ def idx_data_set(
 
 
 def read_idx(path: Path) -> Tensor:
-    """Read a file of bytes in the IDX format (LeCun's page of MNIST tells the layout)."""
+    """Return the array of a file in the IDX format (layout: LeCun's page of MNIST)."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -154,15 +154,15 @@ def read_idx(path: Path) -> Tensor:
         ) from None
     dimensions = content[3] if len(content) > 3 else 0
     header = 4 + 4 * dimensions
-    whole = content[:3] == b"\0\0\x08" and len(content) >= header
-    shape = np.frombuffer(content[4:header], ">u4").astype(int) if whole else np.zeros(0, int)
-    if not whole or len(content) != header + int(np.prod(shape)):
+    complete = content[:3] == b"\0\0\x08" and len(content) >= header
+    shape = np.frombuffer(content[4:header], ">u4").astype(int) if complete else np.zeros(0, int)
+    if not complete or len(content) != header + int(np.prod(shape)):
         raise MissingDataError(f"{path} is no complete IDX file of bytes; delete it and try again.")
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy())
 
 
 def read_cifar(path: Path) -> tuple[Tensor, Tensor]:
-    """Read rows of 1 label byte and 3,072 pixel bytes, CIFAR-10's binary version."""
+    """Return the rows of CIFAR-10's binary version: 1 label byte and 3,072 pixel bytes each."""
     content = np.fromfile(path, np.uint8)
     if not len(content) or len(content) % 3073:
         raise MissingDataError(f"{path} is no complete CIFAR-10 batch; delete it and try again.")

@@ -1,4 +1,4 @@
-"""Fetch a file once: with a progress bar, a checksum, and no half-written file left behind."""
+"""Download a file once: with a progress bar, a checksum, and no partial file left behind."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TIMEOUT = 20
 
 
 class MissingDataError(TamisError):
-    """Data that is not there and cannot be fetched; the message says what to do."""
+    """Data that is missing and cannot be downloaded; the message names the remedy."""
 
 
 def download(url: str, path: Path, md5: str, needed: Sequence[Path]) -> None:
-    """Fetch a file; where that is not possible, say in one line which files are `needed` where."""
+    """Download a file; where that fails, raise one sentence with the files `needed` and where."""
     part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

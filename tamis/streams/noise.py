@@ -1,8 +1,8 @@
 """Ways in which a label goes wrong.
 
-Every kind keeps one promise: asked for a noise rate, it makes that share of labels wrong, in the
-mean over draws, and says exactly which. "Wrong" is never "redrawn": a label redrawn over all
-classes is right by chance now and then, and public generators that forget it are off by 1/classes.
+Every kind corrupts exactly the given share of labels, in the mean over draws, and returns which.
+"Wrong" is never "redrawn": a label redrawn over all classes is sometimes the right one, and public
+generators that ignore this are off by 1/classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Noise(Protocol):
     def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
-        """Make a share of the labels wrong."""
+        """Return the rows with a share of their labels wrong."""
         ...
 
 
@@ -42,7 +42,7 @@ class Symmetric:
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
         """Move a share of the labels to a random other class."""
-        wrong = chance(labels, generator) < noise_rate
+        wrong = uniform(labels, generator) < noise_rate
         shift = torch.randint(1, max(2, self.classes), labels.shape, generator=generator)
         return relabel(inputs, labels, torch.where(wrong, (labels + shift) % self.classes, labels))
 
@@ -66,7 +66,7 @@ class Redrawn:
                 f"Labels redrawn over {self.classes} classes cannot be wrong more often than"
                 f" {1 - 1 / self.classes:.3f}, got a noise rate of {noise_rate:.3f}."
             )
-        redrawn = chance(labels, generator) < redrawn_rate
+        redrawn = uniform(labels, generator) < redrawn_rate
         drawn = torch.randint(self.classes, labels.shape, generator=generator)
         return relabel(inputs, labels, torch.where(redrawn, drawn, labels))
 
@@ -81,7 +81,7 @@ class PairFlip:
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
         """Move a share of the labels on by one class."""
-        wrong = chance(labels, generator) < noise_rate
+        wrong = uniform(labels, generator) < noise_rate
         return relabel(inputs, labels, torch.where(wrong, (labels + 1) % self.classes, labels))
 
 
@@ -90,8 +90,8 @@ class Confusion:
     """Wrong labels follow a matrix: row is the right class, column what is given, in shares.
 
     A class whose row has twice the share off its diagonal is wrong twice as often. `shares` are
-    those of the classes in the data, even if not said; the rates are scaled so that with them the
-    noise rate is the one asked for.
+    those of the classes in the data, uniform by default; the rates are scaled so that with them the
+    noise rate is the one given.
 
     >>> noise = Confusion(torch.tensor([[0.8, 0.2], [0.0, 1.0]]))
     >>> generator = torch.Generator().manual_seed(0)
@@ -112,7 +112,7 @@ class Confusion:
     def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
-        """Make labels wrong as often as their class is, and as the matrix says."""
+        """Corrupt labels at the rate of their class, to classes drawn by the matrix."""
         wrong_rate = 1 - self.matrix.diagonal()
         shares = torch.ones_like(wrong_rate) if self.shares is None else self.shares
         mean = (shares / shares.sum() @ wrong_rate).item()
@@ -123,7 +123,7 @@ class Confusion:
                 f" got {noise_rate:.3f}."
             )
         rates = wrong_rate * noise_rate / max(mean, 1e-12)
-        wrong = chance(labels, generator) < rates[labels]
+        wrong = uniform(labels, generator) < rates[labels]
         others = self.matrix.clone().fill_diagonal_(0) + 1e-12
         given = torch.multinomial(others[labels], 1, generator=generator)[:, 0]
         return relabel(inputs, labels, torch.where(wrong, given, labels))
@@ -135,8 +135,8 @@ class InstanceDependent:
     After Xia et al., 2020: the wrong class is drawn by a fixed random projection of the input.
     The rate depends on the input as well: a further projection ranks the inputs by hardness among
     `reference`, inputs like those of the stream, and rates run evenly from `spread` below the
-    noise rate to as much above it. Even ranks keep the mean where it was asked to be; rates drawn
-    around it and cut off at 0 and 1 do not.
+    noise rate to as much above it. Uniform ranks keep the mean at the given rate; rates drawn
+    around it and clipped to 0 and 1 do not.
     """
 
     def __init__(self, classes: int, reference: Tensor, spread: float = 0.3, seed: int = 0) -> None:
@@ -153,12 +153,12 @@ class InstanceDependent:
     def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
-        """Make labels wrong at a rate and in a way that depend on the input."""
+        """Corrupt labels at a rate and to a class that depend on the input."""
         scores = (inputs.flatten(1).float() - self._centre) @ self._projection / self._scale
         below = torch.searchsorted(self._hardness, scores[:, -1].contiguous())
         rank = (below / len(self._hardness)).clamp(max=1)
         reach = min(self.spread, noise_rate, 1 - noise_rate)
-        wrong = chance(labels, generator) < noise_rate + reach * (2 * rank - 1)
+        wrong = uniform(labels, generator) < noise_rate + reach * (2 * rank - 1)
         likely = scores[:, : self.classes].softmax(dim=1) + 1e-9
         given = torch.multinomial(likely.scatter(1, labels[:, None], 0), 1, generator=generator)
         return relabel(inputs, labels, torch.where(wrong, given[:, 0], labels))
@@ -176,13 +176,13 @@ class OpenSet:
     def corrupt(
         self, inputs: Tensor, labels: Tensor, noise_rate: float, generator: Generator
     ) -> Corrupted:
-        """Put strangers in the place of a share of the inputs."""
+        """Replace a share of the inputs by strangers."""
         if self.strangers.shape[1:] != inputs.shape[1:]:
             raise ValueError(
                 f"Strangers of shape {tuple(self.strangers.shape[1:])} do not fit a stream of"
                 f" shape {tuple(inputs.shape[1:])}."
             )
-        wrong = chance(labels, generator) < noise_rate
+        wrong = uniform(labels, generator) < noise_rate
         drawn = torch.randint(len(self.strangers), labels.shape, generator=generator)
         where = wrong.reshape(-1, *[1] * (inputs.dim() - 1))
         return Corrupted(torch.where(where, self.strangers[drawn], inputs), labels, ~wrong)
@@ -191,11 +191,11 @@ class OpenSet:
 NOISES = (Symmetric, Redrawn, PairFlip, Confusion, InstanceDependent, OpenSet)
 
 
-def chance(labels: Tensor, generator: Generator) -> Tensor:
-    """One even draw from [0, 1) a row."""
+def uniform(labels: Tensor, generator: Generator) -> Tensor:
+    """Return one uniform draw from [0, 1) for each row."""
     return torch.rand(labels.shape, generator=generator)
 
 
 def relabel(inputs: Tensor, truth: Tensor, labels: Tensor) -> Corrupted:
-    """Keep the inputs; a label is clean where it equals the truth."""
+    """Return the rows; a label is clean where it equals the truth."""
     return Corrupted(inputs, labels, labels == truth)

@@ -19,7 +19,7 @@ class Replay:
 
     A pass shows every row once. If `slots` asks for more rows than there are, another pass in
     another order follows, and what goes wrong is drawn afresh. Ids number the arrivals.
-    Iterating twice gives the same stream twice: chance comes from the seed alone.
+    Iterating twice yields the same stream: the seed determines all random draws.
 
     >>> from tamis.streams.noise import Symmetric
     >>> stream = Replay(torch.eye(3), torch.arange(3), Symmetric(3), lambda time: 1 - time)
@@ -63,5 +63,5 @@ class Replay:
             arrived += len(rows)
 
     def time(self, slot: int) -> float:
-        """Say where a slot lies between the first, 0, and the last, 1."""
+        """Return the time of a slot, from 0 at the first to 1 at the last."""
         return slot / max(1, len(self) - 1)

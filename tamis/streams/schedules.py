@@ -13,7 +13,7 @@ Schedule = Callable[[float], float]
 
 
 def check_ratio(*ratios: float) -> None:
-    """Refuse what is no share."""
+    """Raise unless all are shares, from 0 to 1."""
     for ratio in ratios:
         if not 0 <= ratio <= 1:
             raise ValueError(f"A clean ratio lies between 0 and 1, got {ratio}.")

@@ -74,7 +74,7 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
     ("arguments", "said"),
     [
         (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
-        (["redis://:w0rd@host/0", *COLUMNS], "must say stream"),
+        (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
         (["none.jsonl", *COLUMNS], "none.jsonl"),
     ],
 )

@@ -14,7 +14,7 @@ import torch
 
 from tamis import Monitor, Naive, Sliding, Trainer
 from tamis.monitoring import LOGGERS, Accuracy, NoTrackerError
-from tamis.monitoring.to_mlflow import UNASKED
+from tamis.monitoring.to_mlflow import DEFAULTS
 from tamis.runs import read_lines
 from tests.support.wait import END, wait_until
 
@@ -66,7 +66,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("MLFLOW_", "WANDB_")):
             monkeypatch.delenv(name)
-    for name in UNASKED:
+    for name in DEFAULTS:
         monkeypatch.setenv(name, "true")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")

@@ -72,14 +72,14 @@ WHO = f"ann:{ESCAPED}@127.0.0.1"
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        (f"redis://{WHO}:6379/0?group=g", "must say stream="),
-        (f"redis://{WHO}:6379/0?stream=s", "must say group="),
+        (f"redis://{WHO}:6379/0?group=g", "must have stream="),
+        (f"redis://{WHO}:6379/0?stream=s", "must have group="),
         (f"redis://{WHO}:port/0?stream=s&group=g", "is no address"),
         (f"redis://{WHO}:6379/0?stream=s&group=g&odd", "is no address"),
-        (f"nats://{WHO}:4222?stream=s", "must say durable="),
-        (f"nats://{WHO}:4222?stream=s&durable=d&odd=1", "settings unknown here: odd"),
+        (f"nats://{WHO}:4222?stream=s", "must have durable="),
+        (f"nats://{WHO}:4222?stream=s&durable=d&odd=1", "unknown settings: odd"),
         (f"kafka://{WHO}:9092?group=g", "must name a topic"),
-        (f"kafka://{WHO}:9092/rows", "must say group="),
+        (f"kafka://{WHO}:9092/rows", "must have group="),
         (f"nowhere://{WHO}/rows.csv", "cannot be reached"),
     ],
 )
