@@ -58,6 +58,10 @@ rows = [(samples, ["a", "b", "c", "d"])] * 3
 """What two pages take for granted: a trainer, a stream, a folder."""
 
 
+LONG = ("README.md", "docs/integrations.md", "docs/scale.md", "docs/start.md")
+"""Pages whose programs take many seconds."""
+
+
 class Block(NamedTuple):
     language: str
     text: str
@@ -94,12 +98,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"
 )  # Lightning
 @pytest.mark.filterwarnings("ignore:The '.*dataloader' does not have many workers")  # and again
-@pytest.mark.parametrize("page", with_blocks("python"))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
+        for page in with_blocks("python")
+    ],
+)
 def test_programs_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)

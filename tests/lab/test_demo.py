@@ -14,8 +14,6 @@ import torch
 from tamis.cli.main import main
 from tamis.lab.demo import LEAD, Settings, prepare, run_method
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,6 +28,7 @@ def read_log(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_everything_is_there(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert {"index.html", "accuracy.png", "purity.png", "coverage.png", "clean_ratio.png"} <= names
@@ -39,6 +38,7 @@ def test_everything_is_there(folder: Path) -> None:
         assert [line["slot"] for line in lines] == list(range(1347))
 
 
+@pytest.mark.slow
 def test_the_page_asks_for_nothing_from_elsewhere(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     loads = re.findall(r"(?:src|href)=[\"']([^\"']+)|url\(([^)]+)\)|@import", page)
@@ -46,6 +46,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(folder: Path) -> None:
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_the_page_tells_what_the_logs_tell(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     for log in ("plausible", "naive", "ogrs", "oracle"):
@@ -54,6 +55,7 @@ def test_the_page_tells_what_the_logs_tell(folder: Path) -> None:
         assert f"<td>{last:.3f}</td>" in page
 
 
+@pytest.mark.slow
 def test_order_among_the_methods(folder: Path) -> None:
     """The oracle leads and Plausible is next; what chooses is purer than what picks by chance."""
     last, purity = {}, {}
@@ -66,6 +68,7 @@ def test_order_among_the_methods(folder: Path) -> None:
     assert purity["log-ogrs"] > 0.95
 
 
+@pytest.mark.slow
 def test_the_page_leads_with_the_default(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     assert re.findall(r"<tr><td>([^<]+)", page)[0] == LEAD
@@ -81,6 +84,7 @@ def test_the_clean_ratio_is_followed(tmp_path: Path) -> None:
     assert sum(off) / len(off) < 0.12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [LEAD, "OGRS"])
 def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
     demo = prepare(Settings(test_every=100))  # what a selector remembers of one run stays there
@@ -88,6 +92,7 @@ def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
     assert [line.accuracy for line in one.tested] == [line.accuracy for line in two.tested]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not on this machine")
 def test_a_browser_shows_the_curves(folder: Path, tmp_path: Path) -> None:
     shot = tmp_path / "page.png"
