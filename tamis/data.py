@@ -15,7 +15,7 @@ from torch import Tensor
 class Samples:
     """Labelled rows, one entry per row in every field.
 
-    `clean` says which labels are right. Only a simulation knows it, and only the oracle and the
+    `clean` marks the labels that are right. Only a simulation knows it, and only the oracle and the
     monitor may read it. `groups` numbers the groups that picks should be fair to, if any.
     `features` are what the last layer of a model was fed when it last saw each row, if kept.
 
@@ -47,12 +47,12 @@ class Samples:
         clean: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Samples:
-        """Rows that nobody has used yet, numbered from `first_id`."""
+        """Return rows that have not been used yet, numbered from `first_id`."""
         ids = torch.arange(first_id, first_id + len(labels), device=labels.device)
         return cls(inputs, labels, ids, torch.zeros_like(ids), clean, groups)
 
     def columns(self) -> dict[str, Tensor]:
-        """Return the fields that are there, by name."""
+        """Return the fields that are present, by name."""
         return {name: column for name in COLUMNS if (column := getattr(self, name)) is not None}
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ def label_changes(held: Samples, ids: Tensor, labels: Tensor) -> tuple[Tensor, T
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor without waiting for the device."""
+    """Return a tensor on a device, without waiting for it."""
     if tensor.device.type == "cpu" and device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
@@ -135,8 +135,8 @@ class Search:
 class Picks:
     """Rows of a pool to train on, with optional weights and soft targets, one entry per pick.
 
-    A pick of weight 0 is none. A device that would have to be waited for, to know how many there
-    are, marks them so.
+    A pick of weight 0 is none: a GPU marks picks so where their number is not known without waiting
+    for it.
     """
 
     rows: Tensor
@@ -152,7 +152,7 @@ class Picks:
         search: Search | None = None,
         targets: Tensor | None = None,
     ) -> Picks:
-        """Take those of the rows that are real picks."""
+        """Return those of the rows that are real picks."""
         if rows.device.type == "cpu":
             targets = None if targets is None else targets[real]
             return cls(rows[real], targets=targets, search=search)
@@ -160,7 +160,7 @@ class Picks:
         return cls(rows, weights, targets, search)
 
     def real(self) -> Picks:
-        """Leave out the picks of weight 0, so that the mean of weighed losses stays what it was."""
+        """Return the picks of weight above 0; the mean of weighted losses stays the same."""
         if self.weights is None:
             return self
         real = self.weights > 0
@@ -179,7 +179,7 @@ class Slot:
     `seen`, `held` and `skipped` count rows: taken in since the start, in the buffer now, refused
     since the start. `picked` holds an id for every pick, -1 for a pick of weight 0. `figures` are
     numbers that stay on the device until one of them is read as an attribute of the slot; then
-    all come over at once. Shares of what is held (`coverage`, `recall`, `class_held`) are counted
+    all are copied at once. Shares of what is held (`coverage`, `recall`, `class_held`) are counted
     again in every slot, or less often in a large buffer: once for every 8,192 rows in it.
     """
 
@@ -212,12 +212,12 @@ class Slot:
 
     @property
     def purity(self) -> float | None:
-        """Clean share of the picks; None where nobody knows which labels are right."""
+        """Clean share of the picks; None where it is not known which labels are right."""
         return self._read["purity"]
 
     @property
     def recall(self) -> float | None:
-        """Share of the clean rows held that were ever picked; None where nobody knows."""
+        """Share of the clean rows held that were ever picked; None where unknown."""
         return self._read["recall"]
 
     @property
@@ -241,9 +241,9 @@ class Slot:
 
     @cached_property
     def _read(self) -> dict[str, float | None]:
-        there = {name: value for name, value in self.figures.items() if value is not None}
-        numbers = torch.stack([value.float() for value in there.values()]).tolist() if there else []
-        read = dict.fromkeys(self.figures) | dict(zip(there, numbers, strict=True))
+        known = {name: value for name, value in self.figures.items() if value is not None}
+        numbers = torch.stack([value.float() for value in known.values()]).tolist() if known else []
+        read = dict.fromkeys(self.figures) | dict(zip(known, numbers, strict=True))
         return {
             name: None if value is None or not math.isfinite(value) else value
             for name, value in read.items()

@@ -1,4 +1,4 @@
-"""One shard of the stream: its buffer, its validator, its chance, on whatever rank it is."""
+"""One shard of the stream: its buffer, its validator, its generators, on whatever rank it is."""
 
 from __future__ import annotations
 

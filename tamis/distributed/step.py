@@ -12,7 +12,7 @@ from tamis.distributed.shard import Shard
 from tamis.losses import Criterion
 from tamis.model_view.passes import casting
 from tamis.training import Augment
-from tamis.training.step import Kept, Step, finish, keep_buffers
+from tamis.training.step import Saved, Step, finish, save_buffers
 
 
 class SharedStep(Step):
@@ -42,9 +42,9 @@ class SharedStep(Step):
         self.classes = classes
 
     def __call__(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Do the step on the rows of these tickets, and return the mean loss from before it."""
-        kept, places = keep_buffers(self.model), self._places()
-        sizes = [part.numel() for part in (*places, *(buffer for buffer, _ in kept))]
+        """Take the step on the rows of these tickets, and return the mean loss before it."""
+        saved, places = save_buffers(self.model), self._places()
+        sizes = [part.numel() for part in (*places, *(buffer for buffer, _ in saved))]
         # Apart, the number of picks over all ranks is not known yet.
         known = 1 if self.pool.apart else len(inputs)
         nothing = places[0].new_zeros(sum(sizes) + 2)
@@ -52,7 +52,7 @@ class SharedStep(Step):
         if self.pool.own:
             vectors = [
                 self._gradients(
-                    shard, inputs[where], targets[where], of(weights, where), known, kept
+                    shard, inputs[where], targets[where], of(weights, where), known, saved
                 )
                 if len(where)
                 else nothing
@@ -66,11 +66,11 @@ class SharedStep(Step):
         parts = iter(total.split([*sizes, 2]))
         for place in places:
             place.grad = next(parts).view_as(place).to(place.dtype)
-        for buffer, before in kept:
+        for buffer, before in saved:
             change = next(parts).view_as(buffer)
             change = change if buffer.is_floating_point() else change.round()
             buffer.copy_(before + change.to(buffer.dtype))
-        return finish(total[-2].clone(), self.optimizer, kept=kept)
+        return finish(total[-2].clone(), self.optimizer, saved=saved)
 
     def _gradients(
         self,
@@ -79,7 +79,7 @@ class SharedStep(Step):
         targets: Tensor,
         weights: Tensor | None,
         known: int,
-        kept: Kept,
+        saved: Saved,
     ) -> Tensor:
         """Return what one shard adds to the step, and leave the model as it was."""
         self.model.train()
@@ -95,8 +95,8 @@ class SharedStep(Step):
         gradients = torch.autograd.grad(
             loss, self._places(), allow_unused=True, materialize_grads=True
         )
-        changes = [(place - before) * (len(tickets) / known) for place, before in kept]
-        for place, before in kept:
+        changes = [(place - before) * (len(tickets) / known) for place, before in saved]
+        for place, before in saved:
             place.copy_(before)
         ends = [loss.detach()[None], loss.new_tensor([len(tickets)])]
         return torch.cat([part.flatten() for part in (*gradients, *changes, *ends)])

@@ -18,14 +18,14 @@ class NoiseAdaptation(nn.Module):
     """Cross entropy of the given label behind a layer that learns the confusion of labels.
 
     Give its parameters to the optimiser, beside the model's and without weight decay, which would
-    pull the confusion to pure chance:
+    pull the confusion towards uniform:
 
         layer = NoiseAdaptation(even_confusion(10, 0.9))
         groups = [{"params": model.parameters()}, {"params": layer.parameters(), "weight_decay": 0}]
         trainer = Trainer(model, SGD(groups, lr=0.1), selector, buffer, criterion=layer)
 
-    `confusion` is where it starts, true class by given class; `even_confusion` with a diagonal
-    that is guessed, where nothing is known. The model alone, without the layer, is what predicts.
+    `confusion` is where it starts, true class by given class; where nothing is known,
+    `even_confusion` with a guessed diagonal. The model alone, without the layer, is what predicts.
     """
 
     def __init__(self, confusion: Tensor) -> None:
@@ -38,6 +38,6 @@ class NoiseAdaptation(nn.Module):
         return self.weight.softmax(dim=1)
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row."""
+        """Return one loss per row."""
         check_size(self.weight, logits.shape[1])
         return -at_target(given_log_shares(logits, self.matrix()), targets)

@@ -1,4 +1,4 @@
-"""Which class is given for which: a matrix that is known, or counted while training.
+"""Confusion of labels: a matrix that is known, or counted while training.
 
 Row is the true class, column the class that is given, each row sums to 1: T in Patrini et al.,
 CVPR 2017.
@@ -16,7 +16,7 @@ from tamis.losses.targets import as_shares, at_least_single
 
 @dataclass(eq=False)
 class RunningConfusion:
-    """Confusion matrix from a fading tally of the model's beliefs against the labels given.
+    """Confusion matrix from a fading count of the model's probabilities by given label.
 
     A row counts half once `half_life` more rows were seen. To each class `prior` rows with the
     right label are added: the matrix is the identity at first, and stays close to it while few
@@ -40,17 +40,17 @@ class RunningConfusion:
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch that is learned from, which is one seen with gradients on.
 
-        Rows that are not finite are left out. Logits that are themselves what a gradient is asked
-        for come from no training step: a selector measures a slope, and it must change nothing.
+        Rows that are not finite are left out. Logits that are themselves
+        the variable of a gradient come from a selector, which must change nothing.
         """
         asked_for = logits.is_leaf and logits.requires_grad
         if asked_for or not torch.is_grad_enabled():
             return
         with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
-            beliefs = logits.float().softmax(dim=1)
-            given = as_shares(targets, beliefs).float()
-            finite = (beliefs + given).isfinite().all(dim=1, keepdim=True)
-            counts = beliefs.where(finite, 0).T @ given.where(finite, 0)
+            shares = logits.float().softmax(dim=1)
+            given = as_shares(targets, shares).float()
+            finite = (shares + given).isfinite().all(dim=1, keepdim=True)
+            counts = shares.where(finite, 0).T @ given.where(finite, 0)
             kept = 0.5 ** (finite.sum() / self.half_life)
             held = self._held(logits.shape[1]).to(logits.device)
             self._tally = held.mul_(kept).add_(counts)
@@ -60,7 +60,7 @@ class RunningConfusion:
         return {"tally": self._tally.clone()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._tally = state["tally"].clone()
 
     def _held(self, classes: int) -> Tensor:
@@ -80,19 +80,19 @@ def matrix_for(confusion: Tensor | RunningConfusion, logits: Tensor) -> Tensor:
 
 
 def given_log_shares(logits: Tensor, confusion: Tensor) -> Tensor:
-    """Log probability of each class to be given: beliefs passed through the confusion.
+    """Return the log probability of each given class: probabilities through the confusion.
 
-    Beliefs are rounded to 0 some 100 below the highest logit. Where that leaves a class with no
-    probability at all, the loss is that of the smallest number there is, and has no slope.
+    Probabilities are rounded to 0 some 100 below the highest logit. Where that leaves a class with
+    none at all, the loss is that of the smallest positive number, with a gradient of 0.
     """
     with torch.autocast(logits.device.type, enabled=False):
-        beliefs = at_least_single(logits).softmax(dim=1)
-        given = beliefs @ confusion.to(beliefs.dtype)
+        shares = at_least_single(logits).softmax(dim=1)
+        given = shares @ confusion.to(shares.dtype)
         return given.clamp_min(torch.finfo(given.dtype).tiny).log()
 
 
 def even_confusion(classes: int, right: float) -> Tensor:
-    """Confusion with a share of right labels, and the wrong ones spread evenly.
+    """Return a confusion with a share of right labels, and the wrong ones spread evenly.
 
     >>> even_confusion(3, 0.5)
     tensor([[0.5000, 0.2500, 0.2500],

@@ -24,7 +24,7 @@ from tamis.losses.targets import at_least_single, at_target
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """Cross entropy of the given label under beliefs that are passed through the confusion.
+    """Cross entropy of the given label under probabilities passed through the confusion.
 
     Patrini et al., theorem 2. `confusion` is a matrix, true class by given class, or one that is
     estimated on the way.
@@ -37,7 +37,7 @@ class Forward:
             check_confusion(self.confusion)
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row, then count the batch where the confusion is a running one."""
+        """Return one loss per row, then count the batch where the confusion is a running one."""
         log_shares = given_log_shares(logits, matrix_for(self.confusion, logits))
         losses = -at_target(log_shares, targets)
         if isinstance(self.confusion, RunningConfusion):
@@ -49,7 +49,7 @@ class Forward:
         return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         if isinstance(self.confusion, RunningConfusion):
             self.confusion.load_state_dict(state)
 
@@ -76,7 +76,7 @@ class Backward:
             check_confusion(self.confusion)
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row, then count the batch where the confusion is a running one."""
+        """Return one loss per row, then count the batch where the confusion is a running one."""
         with torch.autocast(logits.device.type, enabled=False):
             each = -at_least_single(logits).log_softmax(dim=1)
             losses = at_target(each @ self._inverse(logits).to(each).T, targets)
@@ -89,7 +89,7 @@ class Backward:
         return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         if isinstance(self.confusion, RunningConfusion):
             self.confusion.load_state_dict(state)
 
@@ -108,12 +108,12 @@ class Backward:
 
 
 def invert(confusion: Tensor, floor: float) -> Tensor:
-    """Invert a confusion, by a ridge towards the identity where it is close to singular.
+    """Return the inverse of a confusion, with a ridge towards the identity if near-singular.
 
     B minimises |T B - I|^2 + ridge |B - I|^2, with the least ridge that lifts the smallest
     singular value of T to the floor: none where it is there already, and then B is the inverse.
-    Rows of B sum to 1 as those of the inverse do. What the labels say nothing about any more is
-    left as it is: labels that are pure chance give B = I, the plain loss.
+    Rows of B sum to 1 as those of the inverse do. Where labels carry no
+    information, the loss is left as it is: labels at random give B = I, the plain loss.
     """
     smallest = torch.linalg.svdvals(confusion)[-1]
     ridge = (floor**2 - smallest**2).clamp_min(0) * torch.eye(len(confusion)).to(confusion)

@@ -14,8 +14,8 @@ from tamis.losses.targets import at_target
 class GCE:
     """Between the cross entropy, power near 0, and half the mean absolute error, power 1.
 
-    `power` is the paper's q. (1 - p^q) / q is written with a logarithm, since the slope of p^q is
-    infinite where p is rounded to 0.
+    `power` is the paper's q. (1 - p^q) / q is written with a logarithm, since the gradient of p^q
+    is infinite where p is rounded to 0.
     """
 
     power: float = 0.7
@@ -25,6 +25,6 @@ class GCE:
             raise ValueError(f"GCE has a power in (0, 1], got {self.power}.")
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row."""
+        """Return one loss per row."""
         each = -torch.expm1(self.power * logits.log_softmax(dim=1)) / self.power
         return at_target(each, targets)

@@ -16,7 +16,7 @@ class Ramp:
     The binary ramp is a hinge cut off at 2, so that ramp(lead) + ramp(-lead) = 2. Taken over
     pairs, it stays symmetric for any number of classes: over all that a label might name, it sums
     to their number. The clipped multi-class hinge, with its lead over the best other class alone,
-    does not. `steepness` is the paper's beta. A row outside of every ramp has no slope.
+    does not. `steepness` is the paper's beta. A row outside of every ramp has no gradient.
     """
 
     steepness: float = 1.0
@@ -26,7 +26,7 @@ class Ramp:
             raise ValueError(f"A ramp has a steepness above 0, got {self.steepness}.")
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row."""
+        """Return one loss per row."""
         if not targets.is_floating_point():
             return self._over_others(at_target(logits, targets)[:, None], logits)
         each = self._over_others(logits[:, :, None], logits[:, None, :])

@@ -24,7 +24,7 @@ class LabelSmoothing:
             raise ValueError(f"Label smoothing spreads a share in [0, 1], got {self.amount}.")
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row."""
+        """Return one loss per row."""
         return functional.cross_entropy(
             logits,
             targets,

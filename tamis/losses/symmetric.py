@@ -12,7 +12,7 @@ from tamis.losses.targets import as_shares
 
 @dataclass(frozen=True)
 class SCE:
-    """Cross entropy, and that of the target under the beliefs, where log 0 is set to `log_zero`.
+    """Cross entropy, and that of the target under the probabilities, with log 0 set to `log_zero`.
 
     In the paper's letters: entropy_weight is alpha, reverse_weight is beta, log_zero is A. The
     reverse part is -A (1 - p of the class) for a class number: bounded, and symmetric as MAE is.
@@ -27,7 +27,7 @@ class SCE:
             raise ValueError(f"SCE needs weights >= 0 and log_zero < 0, got {self}.")
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Give one loss per row."""
+        """Return one loss per row."""
         entropy = cross_entropy(logits, targets)
         log_shares = as_shares(targets, logits).log().clamp_min(self.log_zero)
         reverse = -(logits.softmax(dim=1) * log_shares).sum(dim=1)

@@ -1,4 +1,4 @@
-"""What a loss is told of a row: the number of its class, or shares over classes."""
+"""Targets of a loss: the number of a row's class, or shares over classes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ With this number to ignore, -100 is out of range, as any label that the model ha
 
 
 def at_target(values: Tensor, targets: Tensor) -> Tensor:
-    """Take each row's value at its class; for shares, the mean over classes that they weigh."""
+    """Return each row's value at its class; for shares, the weighted mean over classes."""
     if targets.is_floating_point():
         return (values * as_shares(targets, values)).sum(dim=1)
     return -functional.nll_loss(values, targets, reduction="none", ignore_index=NO_LABEL_IS_IGNORED)
 
 
 def as_shares(targets: Tensor, logits: Tensor) -> Tensor:
-    """Write targets as rows of shares over classes, all on one class where it is a number."""
+    """Return targets as rows of shares over classes, all on one class where it is a number."""
     soft = targets.is_floating_point()
     wanted = logits.shape if soft else logits.shape[:1]
     if targets.shape != wanted:
@@ -36,5 +36,5 @@ def as_shares(targets: Tensor, logits: Tensor) -> Tensor:
 
 
 def at_least_single(logits: Tensor) -> Tensor:
-    """Widen half precision: sums over classes and logarithms of them need more."""
+    """Return logits in single precision at least, for sums over classes and their logarithms."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -13,7 +13,7 @@ from torch.nn import functional
 from tamis.data import to_device
 
 Augment = Callable[[Tensor, Tensor, int, Generator], tuple[Tensor, Tensor]]
-"""Inputs, targets (class numbers or shares), number of classes and chance to inputs and targets."""
+"""From inputs, targets (class numbers or shares), classes and a generator to inputs and targets."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Mixup:
 
 
 def mix(rows: Tensor, others: Tensor, share: float) -> Tensor:
-    """Add to a share of each row what is left of the other."""
+    """Return a share of each row plus the rest of the other."""
     return share * rows + (1 - share) * rows[others]
 
 

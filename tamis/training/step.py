@@ -12,10 +12,10 @@ from tamis.losses import Criterion
 from tamis.model_view.passes import casting
 
 LONGEST = 1e6
-"""Length beyond which a step is no learning any more: it would sweep weights away, few of which
-are ever beyond 1000. Shorter ones can be added up for ever within single precision."""
-Kept = Sequence[tuple[Tensor, Tensor]]
-"""Places, and what was in them."""
+"""Length beyond which a step has diverged: few weights are ever beyond 1000. Shorter steps can be
+added up for ever within single precision."""
+Saved = Sequence[tuple[Tensor, Tensor]]
+"""Tensors that a pass may change, and copies of what was in them."""
 
 
 class Step:
@@ -34,67 +34,67 @@ class Step:
         self.precision = precision
 
     def __call__(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Do the step, and return the mean loss from before it; nan where none was taken."""
+        """Take the step and return the mean loss before it; NaN where none was taken."""
         self.model.train()
-        kept = keep_buffers(self.model)
+        saved = save_buffers(self.model)
         with casting(inputs.device, self.precision):
             losses = self.criterion(self.model(inputs), targets)
         loss = (losses if weights is None else losses * weights).mean()
-        return descend(loss, self.optimizer, kept=kept)
+        return descend(loss, self.optimizer, saved=saved)
 
 
-def descend(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
-    """Do a step of each optimiser; return the loss, or not a number where no step was taken.
+def descend(loss: Tensor, *optimizers: Optimizer, saved: Saved = ()) -> Tensor:
+    """Take a step of each optimiser; return the loss, or NaN where no step was taken.
 
-    None is taken where the loss is not finite or the gradient has exploded. What was `kept` is
-    put back then. A GPU is not waited for to know, so its optimisers do a step all the same, with
-    gradients of 0: momentum and weight decay, if any, go on.
+    None is taken where the loss is not finite or the gradient has exploded. What was `saved` is
+    restored then. On a GPU that is not known without waiting, so its optimisers step all the same,
+    with gradients of 0: momentum and weight decay, if any, still act.
     """
     for optimizer in optimizers:
         optimizer.zero_grad()
     if loss.device.type != "cpu" or loss.detach().isfinite():
         loss.backward()
-    return finish(loss.detach(), *optimizers, kept=kept)
+    return finish(loss.detach(), *optimizers, saved=saved)
 
 
-def finish(loss: Tensor, *optimizers: Optimizer, kept: Kept = ()) -> Tensor:
-    """Do the step that the gradients of a loss say, unless it is spoilt; `descend` tells more."""
-    spoilt = ~loss.isfinite() | ~(length_of_step(optimizers) <= LONGEST)
+def finish(loss: Tensor, *optimizers: Optimizer, saved: Saved = ()) -> Tensor:
+    """Take the step by gradients that are computed already; see `descend`."""
+    diverged = ~loss.isfinite() | ~(length_of_step(optimizers) <= LONGEST)
     here = loss.device.type == "cpu"
-    if not (here and spoilt):
+    if not (here and diverged):
         for optimizer in optimizers:
             if not here:
-                drop_gradients(optimizer, spoilt)
+                zero_gradients(optimizer, diverged)
             optimizer.step()
-    if not here or spoilt:
-        put_back(kept, spoilt)
-    return loss.masked_fill(spoilt, torch.nan)
+    if not here or diverged:
+        restore(saved, diverged)
+    return loss.masked_fill(diverged, torch.nan)
 
 
-def keep_buffers(*models: nn.Module) -> Kept:
-    """Copy what a pass may change, as a batch norm does: one that is not finite stays so."""
+def save_buffers(*models: nn.Module) -> Saved:
+    """Return copies of what a pass may change: a batch norm that is not finite once stays so."""
     buffers = [buffer for model in models for buffer in model.buffers()]
     copies: list[Tensor] = [*buffers]
-    for numbers in alike(buffers):
-        parts = one_by_one(flat(buffers, numbers), [buffers[number] for number in numbers])
+    for numbers in by_kind(buffers):
+        parts = split_like(flat(buffers, numbers), [buffers[number] for number in numbers])
         for number, part in zip(numbers, parts, strict=True):
             copies[number] = part
     return list(zip(buffers, copies, strict=True))
 
 
-def put_back(kept: Kept, spoilt: Tensor) -> None:
-    """Put back what was kept if the step is spoilt: a few kernels, however many places."""
-    if not kept:
+def restore(saved: Saved, diverged: Tensor) -> None:
+    """Restore what was saved if the step has diverged: a few kernels, however many tensors."""
+    if not saved:
         return
-    places, copies = zip(*kept, strict=True)
-    for numbers in alike(places):
-        right = torch.where(spoilt, flat(copies, numbers), flat(places, numbers))
+    places, copies = zip(*saved, strict=True)
+    for numbers in by_kind(places):
+        right = torch.where(diverged, flat(copies, numbers), flat(places, numbers))
         group = [places[number] for number in numbers]
-        torch._foreach_copy_(group, one_by_one(right, group))
+        torch._foreach_copy_(group, split_like(right, group))
 
 
-def alike(tensors: Sequence[Tensor]) -> Iterable[list[int]]:
-    """Group the numbers of tensors by what they are of and where they lie."""
+def by_kind(tensors: Sequence[Tensor]) -> Iterable[list[int]]:
+    """Return the numbers of tensors, grouped by type and device."""
     groups: dict[tuple[torch.dtype, torch.device], list[int]] = {}
     for number, tensor in enumerate(tensors):
         groups.setdefault((tensor.dtype, tensor.device), []).append(number)
@@ -102,18 +102,18 @@ def alike(tensors: Sequence[Tensor]) -> Iterable[list[int]]:
 
 
 def flat(tensors: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
-    """Copy some tensors into one row of numbers."""
+    """Return some of the tensors, concatenated as one row."""
     return torch.cat([tensors[number].reshape(-1) for number in numbers])
 
 
-def one_by_one(row: Tensor, shapes: Sequence[Tensor]) -> list[Tensor]:
-    """Cut a row of numbers into tensors of these shapes."""
+def split_like(row: Tensor, shapes: Sequence[Tensor]) -> list[Tensor]:
+    """Return a row of numbers, split into tensors of these shapes."""
     parts = row.split([shape.numel() for shape in shapes])
     return [part.view(shape.shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def length_of_step(optimizers: Sequence[Optimizer]) -> Tensor:
-    """Say how far plain descent would go, at the most: rates times lengths of gradients."""
+    """Return the length of a step of plain descent at most: rates times norms of gradients."""
     lengths: list[Tensor] = []
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -126,9 +126,9 @@ def length_of_step(optimizers: Sequence[Optimizer]) -> Tensor:
     return torch.stack([length.to(lengths[0].device) for length in lengths]).sum()
 
 
-def drop_gradients(optimizer: Optimizer, spoilt: Tensor) -> None:
-    """Set all gradients to 0 if they are spoilt."""
+def zero_gradients(optimizer: Optimizer, diverged: Tensor) -> None:
+    """Set all gradients to 0 if the step has diverged."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             if weight.grad is not None:
-                weight.grad.masked_fill_(spoilt, 0)
+                weight.grad.masked_fill_(diverged, 0)

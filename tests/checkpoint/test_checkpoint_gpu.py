@@ -1,4 +1,4 @@
-"""Runs on a GPU go on as they would have, and spoilt steps are skipped without a wait."""
+"""Runs on a GPU go on as they would have, and diverged steps are skipped without a wait."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_it_goes_on(kind, rule, graphed: bool, blobs: Samples, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("graphed", [False, True])
-def test_spoilt_steps_are_skipped_and_counted(graphed: bool, blobs: Samples) -> None:
+def test_diverged_steps_are_skipped_and_counted(graphed: bool, blobs: Samples) -> None:
     factor = torch.ones((), device="cuda")
 
     def criterion(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -110,7 +110,7 @@ def mixed(ranks: Ranks) -> list[torch.Tensor]:
     return [value.detach() for value in model.parameters()]
 
 
-def test_a_spoilt_step_is_skipped_by_all() -> None:
+def test_a_diverged_step_is_skipped_by_all() -> None:
     for skipped, finite in together(spoil, 2):
         assert (skipped, finite) == (1, True)
 

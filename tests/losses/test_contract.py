@@ -120,10 +120,10 @@ def test_no_rows(kind) -> None:
 def test_a_row_that_is_not_finite_spoils_itself_alone(
     kind, logits: Tensor, labels: Tensor, bad: float
 ) -> None:
-    spoilt = logits.clone()
-    spoilt[3] = bad
+    corrupt = logits.clone()
+    corrupt[3] = bad
     criterion = make(kind)
-    given = criterion(spoilt, labels)
+    given = criterion(corrupt, labels)
     assert given.isnan().nonzero().flatten().tolist() == [3]
     rest = torch.arange(12) != 3
     torch.testing.assert_close(given[rest], make(kind)(logits, labels)[rest])

@@ -1,4 +1,4 @@
-"""What a spoilt step must not leave behind."""
+"""What a diverged step must not leave behind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tamis.training.step import keep_buffers, put_back
+from tamis.training.step import restore, save_buffers
 
 
 @pytest.fixture
@@ -17,28 +17,28 @@ def model() -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("spoilt", [True, False])
-def test_buffers_are_put_back_if_the_step_is_spoilt(model: nn.Module, spoilt: bool) -> None:
+@pytest.mark.parametrize("diverged", [True, False])
+def test_buffers_are_restored_if_the_step_has_diverged(model: nn.Module, diverged: bool) -> None:
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    kept = keep_buffers(model)
-    assert [place.data_ptr() for place, _ in kept] == [b.data_ptr() for b in model.buffers()]
+    saved = save_buffers(model)
+    assert [place.data_ptr() for place, _ in saved] == [b.data_ptr() for b in model.buffers()]
     for buffer in model.buffers():
         buffer.fill_(torch.nan if buffer.is_floating_point() else 7)
-    put_back(kept, torch.tensor(spoilt))
+    restore(saved, torch.tensor(diverged))
     for name, buffer in model.named_buffers():
-        assert torch.equal(buffer, before[name]) == spoilt
+        assert torch.equal(buffer, before[name]) == diverged
 
 
-def test_two_models_are_kept_together(model: nn.Module) -> None:
+def test_two_models_are_saved_together(model: nn.Module) -> None:
     other = nn.BatchNorm1d(2)
-    kept = keep_buffers(model, other)
-    assert len(kept) == 13
+    saved = save_buffers(model, other)
+    assert len(saved) == 13
     other.num_batches_tracked.fill_(9)
-    put_back(kept, torch.tensor(True))
+    restore(saved, torch.tensor(True))
     assert other.num_batches_tracked == 0
 
 
 def test_a_model_without_buffers_has_nothing_to_keep() -> None:
-    kept = keep_buffers(nn.Linear(2, 2))
-    assert not kept
-    put_back(kept, torch.tensor(True))
+    saved = save_buffers(nn.Linear(2, 2))
+    assert not saved
+    restore(saved, torch.tensor(True))

@@ -11,7 +11,7 @@ from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
 from tamis.training.pairs.co_teaching import KeepRate
 from tamis.training.pairs.two_models import Settings, TwoModels, smallest
-from tamis.training.step import descend, keep_buffers
+from tamis.training.step import descend, save_buffers
 
 
 class JoCoR(TwoModels):
@@ -51,10 +51,10 @@ class JoCoR(TwoModels):
     def _train(self, batch: Samples, picks: tuple[Picks, Picks]) -> Tensor:
         """Update both models down the one loss that they share."""
         inputs, targets = self._augmented(batch, picks[0])
-        kept = keep_buffers(self.model, self.second.model)
+        saved = save_buffers(self.model, self.second.model)
         first, second = (one.model.train()(inputs) for one in self.both)
         loss = self._joint_losses(first, second, targets).mean()
-        return descend(loss, self.optimizer, self.second.optimizer, kept=kept)
+        return descend(loss, self.optimizer, self.second.optimizer, saved=saved)
 
     def _joint_losses(self, first: Tensor, second: Tensor, targets: Tensor) -> Tensor:
         criterion = self.now.criterion

@@ -173,8 +173,8 @@ ATTACKS: dict[str, Callable[[Forge], None]] = {
     "huge JSON": lambda f: f.file("state.json", b'{"run": "' + b"x" * 2**25 + b'"}'),
     "text for a count": lambda f: f.state("run", "counters", "slots", value="evil"),
     "a tensor that is not there": lambda f: f.state("run", "model", value={"$tensor": "/nowhere"}),
-    "chance that is none": lambda f: f.state(
-        "run", "chance", "trainer", value={"$tensor": "/run/model/0.bias"}
+    "generator that is none": lambda f: f.state(
+        "run", "generators", "trainer", value={"$tensor": "/run/model/0.bias"}
     ),
     "a group of no weights": lambda f: f.state(
         "run", "optimizer", "param_groups", 0, "params", value=[99]

@@ -100,7 +100,7 @@ def test_a_loss_that_is_not_a_number_counts_as_the_largest(blobs: Samples, make_
         assert slot.class_picks.sum() == 16
 
 
-def test_a_spoilt_loss_moves_no_weight_and_leaves_no_gradient() -> None:
+def test_a_non_finite_loss_moves_no_weight_and_leaves_no_gradient() -> None:
     models = [nn.Linear(1, 1) for _ in range(2)]
     optimizers = [torch.optim.SGD(model.parameters(), 1, momentum=0.9) for model in models]
     inputs = torch.ones(1, 1)
