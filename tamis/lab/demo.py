@@ -12,7 +12,7 @@ import torch
 from tamis.buffers import Growing
 from tamis.data import Slot
 from tamis.models import mlp, start
-from tamis.monitoring import Line, Monitor
+from tamis.monitoring import Monitor, SlotRecord
 from tamis.noise import Estimate, Tracker
 from tamis.review import find_suspects
 from tamis.runs import Suspect
@@ -56,7 +56,7 @@ class Result:
     """What one method did. `tracked` is the clean ratio as it was estimated at some slots."""
 
     name: str
-    tested: list[Line]
+    tested: list[SlotRecord]
     purity: float | None
     coverage: float
     seconds_per_slot: float

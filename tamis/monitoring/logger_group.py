@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.errors import TamisError
-from tamis.monitoring.monitor import Line
 from tamis.monitoring.numbers import Logger
+from tamis.monitoring.record import SlotRecord
 from tamis.monitoring.to_mlflow import ToMLflow
 from tamis.monitoring.to_tensorboard import ToTensorBoard
 from tamis.monitoring.to_wandb import ToWandB
@@ -44,11 +44,11 @@ class LoggerGroup:
                 raise LoggerError(f"{name}: {first_line(error)}") from None
         return group
 
-    def update(self, line: Line) -> None:
+    def update(self, record: SlotRecord) -> None:
         """Send the numbers of a slot."""
         for name, logger in list(self._loggers.items()):
             try:
-                logger.update(line)
+                logger.update(record)
             except Exception as error:  # the numbers are in the log all the same
                 del self._loggers[name]
                 self._warn(name, error)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from tamis.errors import TamisError
-from tamis.monitoring.monitor import Line
+from tamis.monitoring.record import SlotRecord
+
+SENT = (
+    "loss", "agreement", "accuracy", "accuracy_ema", "purity", "coverage", "held", "skipped",
+    "seconds",
+)  # fmt: skip
+"""Fields of a slot's record that trackers receive."""
 
 
 class NoTrackerError(TamisError, ImportError):
@@ -13,9 +19,9 @@ class NoTrackerError(TamisError, ImportError):
 
 
 class Logger(Protocol):
-    """Takes the lines that a monitor returns, one a slot."""
+    """Receives the records that a monitor returns, one a slot."""
 
-    def update(self, line: Line) -> None:
+    def update(self, record: SlotRecord) -> None:
         """Send the numbers of a slot."""
         ...
 
@@ -24,18 +30,7 @@ class Logger(Protocol):
         ...
 
 
-def numbers_of(line: Line) -> dict[str, float]:
-    """Return the known numbers of a slot by name."""
-    slot, accuracy = line.slot, line.accuracy
-    found = {
-        "loss": slot.loss,
-        "agreement": slot.agreement,
-        "accuracy": accuracy and accuracy.raw,
-        "accuracy_ema": accuracy and accuracy.ema,
-        "purity": slot.purity,
-        "coverage": slot.coverage,
-        "held": slot.held,
-        "skipped": slot.skipped,
-        "seconds": slot.seconds,
-    }
+def numbers_of(record: SlotRecord) -> dict[str, float]:
+    """Return the numbers of a slot by name, without those that are not known."""
+    found = {name: getattr(record, name) for name in SENT}
     return {name: float(value) for name, value in found.items() if value is not None}

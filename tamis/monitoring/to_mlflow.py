@@ -9,8 +9,8 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from tamis.monitoring.monitor import Line
 from tamis.monitoring.numbers import NoTrackerError, numbers_of
+from tamis.monitoring.record import SlotRecord
 
 LONGEST = 500
 """Characters of a setting that MLflow takes."""
@@ -44,12 +44,12 @@ class ToMLflow:
         self._waiting: list[Any] = []
         self._sent = time()
 
-    def update(self, line: Line) -> None:
+    def update(self, record: SlotRecord) -> None:
         """Send the numbers of a slot, together with those of a few more."""
         now, make = time(), self._mlflow.entities.Metric
         self._waiting += [
-            make(name, value, int(1000 * now), line.slot.number)
-            for name, value in numbers_of(line).items()
+            make(name, value, int(1000 * now), record.slot)
+            for name, value in numbers_of(record).items()
         ]
         if len(self._waiting) >= AT_ONCE or now - self._sent > SECONDS:
             self._send()

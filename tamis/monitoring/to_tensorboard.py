@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tamis.monitoring.monitor import Line
 from tamis.monitoring.numbers import NoTrackerError, numbers_of
+from tamis.monitoring.record import SlotRecord
 
 
 class ToTensorBoard:
@@ -24,12 +24,12 @@ class ToTensorBoard:
         text = "\n".join(f"    {name}: {value}" for name, value in settings.items())
         self._writer.add_text("settings", text)
 
-    def update(self, line: Line) -> None:
+    def update(self, record: SlotRecord) -> None:
         """Write the numbers of a slot."""
-        for name, value in numbers_of(line).items():
-            self._writer.add_scalar(name, value, line.slot.number)
-        for text in line.warnings:
-            self._writer.add_text("warnings", text, line.slot.number)
+        for name, value in numbers_of(record).items():
+            self._writer.add_scalar(name, value, record.slot)
+        for text in record.warnings:
+            self._writer.add_text("warnings", text, record.slot)
 
     def close(self) -> None:
         """Finish the file."""

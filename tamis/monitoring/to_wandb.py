@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tamis.monitoring.monitor import Line
 from tamis.monitoring.numbers import NoTrackerError, numbers_of
+from tamis.monitoring.record import SlotRecord
 
 
 class ToWandB:
@@ -27,9 +27,9 @@ class ToWandB:
             config={name: str(value) for name, value in settings.items()},
         )
 
-    def update(self, line: Line) -> None:
+    def update(self, record: SlotRecord) -> None:
         """Send the numbers of a slot."""
-        self._run.log(numbers_of(line), step=line.slot.number)
+        self._run.log(numbers_of(record), step=record.slot)
 
     def close(self) -> None:
         """End the run."""

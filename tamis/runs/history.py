@@ -1,4 +1,4 @@
-"""A monitor's log read as columns, as far as it has come."""
+"""The log of a run, read as columns."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tamis.runs.json_lines import JsonObject, Tail
+from tamis.monitoring.record import NUMBERS, SlotRecord
+from tamis.runs.json_lines import Tail
 from tamis.runs.layout import RunFiles
-
-KEPT = (
-    "slot", "accuracy", "accuracy_ema", "purity", "recall", "coverage", "agreement", "loss",
-    "seconds", "select_seconds", "seen", "held", "skipped", "picks", "distinct",
-)  # fmt: skip
 
 
 class Warned(NamedTuple):
-    """What the monitor warned of, and in which slot."""
+    """A warning of the monitor, and its slot."""
 
     slot: int
     text: str
@@ -27,27 +23,27 @@ class Warned(NamedTuple):
 class History:
     """Columns of a log, one entry a slot; NaN where a slot has no value.
 
-    `update` reads what has come since. A run that was resumed has written some slots twice: the
-    later ones count.
+    `refresh` reads what was written since. Where a resumed run has written a slot twice, the later
+    line counts.
     """
 
     def __init__(self, folder: Path) -> None:
         self.warnings: list[Warned] = []
         self._tail = Tail(folder / RunFiles.log)
-        self._columns = {name: array("d") for name in KEPT}
+        self._columns = {name: array("d") for name in NUMBERS}
         self.refresh()
 
     def __len__(self) -> int:
         return len(self._columns["slot"])
 
     def refresh(self) -> bool:
-        """Read on, and say whether anything was new."""
+        """Read what the log has gained, and return whether that was anything."""
         lines = self._tail.read()
         if self._tail.reset:
             self._cut(0)
         for line in lines:
-            if isinstance(line.get("slot"), int):
-                self._add(line)
+            if record := SlotRecord.from_json(line):
+                self._add(record)
         return bool(lines) or self._tail.reset
 
     def column(self, name: str) -> np.ndarray:
@@ -55,13 +51,13 @@ class History:
         return np.array(self._columns[name])
 
     def measured(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Slots where a value is there, and the values."""
+        """Return the slots that have a value, and the values."""
         values = self.column(name)
-        there = ~np.isnan(values)
-        return self.column("slot")[there], values[there]
+        known = ~np.isnan(values)
+        return self.column("slot")[known], values[known]
 
     def smooth(self, name: str, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-        """Means over even stretches of slots, at the middle of each; no more than so many."""
+        """Return means over even stretches of slots, `points` at the most, and their middles."""
         slots, values = self.measured(name)
         parts = max(1, min(points, len(values)))
         edges = np.linspace(0, len(values), parts + 1).astype(int)
@@ -74,7 +70,7 @@ class History:
         )
 
     def last(self, name: str) -> float | None:
-        """Return the newest value, if there ever was one."""
+        """Return the newest value, if there is one."""
         values = self.measured(name)[1]
         return float(values[-1]) if len(values) else None
 
@@ -83,19 +79,17 @@ class History:
         values = self.measured(name)[1]
         return float(values.mean()) if len(values) else None
 
-    def _add(self, line: JsonObject) -> None:
+    def _add(self, record: SlotRecord) -> None:
         slots = self._columns["slot"]
-        if slots and line["slot"] <= slots[-1]:
-            self._cut(int(np.searchsorted(np.array(slots), line["slot"])))
+        if slots and record.slot <= slots[-1]:
+            self._cut(int(np.searchsorted(np.array(slots), record.slot)))
         for name, column in self._columns.items():
-            value = line.get(name)
-            column.append(value if isinstance(value, int | float) else np.nan)
-        texts = line.get("warnings")
-        for text in texts if isinstance(texts, list) else ():
-            self.warnings.append(Warned(line["slot"], str(text)))
+            value = getattr(record, name)
+            column.append(np.nan if value is None else value)
+        self.warnings += [Warned(record.slot, text) for text in record.warnings]
 
     def _cut(self, length: int) -> None:
-        """Forget slots from here on: they are told again."""
+        """Remove the slots from here on: they were written again."""
         slots = self._columns["slot"]
         first = slots[length] if length < len(slots) else np.inf
         for column in self._columns.values():

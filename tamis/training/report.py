@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import NO_SAMPLES, Picks, Samples, Slot
-from tamis.monitoring.monitor import Shares, count_classes, purity_of, shares_of
+from tamis.monitoring.metrics import Shares, count_classes, purity_of, shares_of
 
 COUNTED = 8192
 """Rows held for which shares are counted in every slot; of twice as many, in every other."""

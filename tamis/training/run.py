@@ -13,8 +13,8 @@ from tamis.checkpoint import Checkpoints, NotSavedError, save_model
 from tamis.data import Samples, Slot
 from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
+from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.logger_group import LoggerGroup
-from tamis.monitoring.monitor import NO_INFORMATION
 from tamis.review import Rows, find_suspects
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.sources.validation import pair_of, samples_of, text_fault

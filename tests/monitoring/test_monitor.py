@@ -14,7 +14,8 @@ import torch
 
 from tamis import Accuracy, CollapseWarning, Monitor, Slot
 from tamis.data import Picks, Samples
-from tamis.monitoring.monitor import NO_INFORMATION, purity_of
+from tamis.monitoring.collapse import NO_INFORMATION
+from tamis.monitoring.metrics import purity_of
 from tests.support.faults.disk import small_files
 
 FIGURES = {

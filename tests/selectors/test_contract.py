@@ -19,11 +19,11 @@ from tamis import selectors
 from tamis.data import Picks, Samples
 from tamis.model_view import Average, ModelView, Window
 from tamis.models import mlp
-from tamis.monitoring.monitor import purity_of
+from tamis.monitoring.metrics import purity_of
 from tamis.selectors import SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import Remembers, preferred_warm_up, preferred_window, seeks_clean
 
-MAY_READ_CLEAN = {"monitoring/monitor.py", "selectors/oracle.py", "streams/ground_truth.py"}
+MAY_READ_CLEAN = {"monitoring/metrics.py", "selectors/oracle.py", "streams/ground_truth.py"}
 MAY_SHOW_CLEAN = (
     "lab/", "web/", "runs/estimates.py",  # they show how simulations went
     "review/corrections.py",  # a label that a person gave counts as right

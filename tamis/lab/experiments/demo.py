@@ -47,11 +47,11 @@ def as_table(demo: Demo, results: list[Result]) -> Table:
     for name in ("accuracy", "averaged", "purity", "coverage", "ms a slot"):
         table.add_column(name, justify="right")
     for result in results:
-        accuracy = result.tested[-1].accuracy
+        tested = result.tested[-1]
         table.add_row(
             result.name,
-            f"{accuracy.raw:.3f}" if accuracy else "",
-            f"{accuracy.ema:.3f}" if accuracy and accuracy.ema is not None else "",
+            f"{tested.accuracy:.3f}",
+            f"{tested.accuracy_ema:.3f}" if tested.accuracy_ema is not None else "",
             f"{result.purity:.3f}" if result.purity is not None else "",
             f"{result.coverage:.3f}",
             f"{1000 * result.seconds_per_slot:.1f}",

@@ -85,8 +85,7 @@ def log_path(folder: Path, method: str) -> Path:
 
 def last_accuracy(result: Result) -> float:
     """Accuracy of the averaged weights at the end."""
-    accuracy = result.tested[-1].accuracy
-    return 0.0 if accuracy is None or accuracy.ema is None else accuracy.ema
+    return result.tested[-1].accuracy_ema or 0.0
 
 
 def findings(results: Sequence[Result]) -> list[str]:

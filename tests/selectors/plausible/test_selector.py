@@ -17,7 +17,7 @@ from tamis.data import Samples
 from tamis.lab.ablation import ABLATIONS
 from tamis.model_view import ModelView
 from tamis.models import mlp, start
-from tamis.monitoring.monitor import purity_of
+from tamis.monitoring.metrics import purity_of
 from tamis.selectors import Plausible, Selector
 from tamis.selectors.plausible import Calibration, Neighbours
 from tamis.selectors.plausible.candidates import Candidates, look

@@ -12,7 +12,7 @@ import torch
 
 from tamis import OGRS, Monitor, Plausible, Replay, Samples, Sliding, Trainer
 from tamis.models import logistic, mlp, start
-from tamis.monitoring.monitor import NO_INFORMATION
+from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.streams import Burst, Constant, Noise, Redrawn, Schedule, Symmetric, digits
 from tests.support.faults.row import Row
 from tests.support.memory import resident

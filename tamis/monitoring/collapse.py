@@ -1,0 +1,127 @@
+"""Signs that selection has collapsed, or that the labels carry no information."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tamis.data import Slot
+
+HALF_LIFE = 500
+"""Rows after which predictions count half."""
+NO_LEAD = 1.0
+"""Standard deviations below which predictions are no better than the most common label."""
+ENOUGH_ROWS = 4000
+"""Rows after which a model should have found something, if there is anything to be found: from
+digits with 8 in 10 labels wrong it leads by 5 standard deviations and more by then."""
+NO_INFORMATION = (
+    "the labels carry no information, or none that this model can find: it predicts those that "
+    "arrive no better than by always naming the commonest"
+)
+
+
+class CollapseWarning(UserWarning):
+    """Selection has narrowed to something that a model should not be trained on."""
+
+
+class PredictionRecord:
+    """How often arriving labels were predicted before they were learned from, with a half-life."""
+
+    def __init__(self) -> None:
+        self.rows_in_all = 0
+        self._numbers = dict.fromkeys(("agreed", "commonest", "rows", "squares"), 0.0)
+        self._seen = 0
+
+    def update(self, slot: Slot) -> None:
+        """Count the predictions of the labels that have arrived."""
+        arrived, self._seen = slot.seen - self._seen, slot.seen
+        held = slot.class_held
+        if slot.agreement is None or not arrived or not len(held):
+            return
+        fade = 0.5 ** (arrived / HALF_LIFE)
+        share = (held.max() / held.sum().clamp_min(1)).item()
+        new = {"agreed": slot.agreement, "commonest": share, "rows": 1.0, "squares": 1.0}
+        for name, value in new.items():
+            faded = fade**2 if name == "squares" else fade
+            self._numbers[name] = faded * self._numbers[name] + arrived * value
+        self.rows_in_all += arrived
+
+    def lead(self) -> float:
+        """Return the lead over always predicting the most common label, in deviations."""
+        agreed, commonest, rows, squares = self._numbers.values()
+        baseline = commonest / rows
+        deviation = math.sqrt(max(baseline * (1 - baseline), 1e-9) * squares) / rows
+        return (agreed / rows - baseline) / deviation
+
+    def uninformative(self) -> bool:
+        """Return whether, after enough rows, the model still has no lead."""
+        return self.rows_in_all >= ENOUGH_ROWS and self.lead() < NO_LEAD
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the counts."""
+        return {**self._numbers, "rows_in_all": self.rows_in_all, "seen": self._seen}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the counts."""
+        self._numbers = {name: state[name] for name in self._numbers}
+        self.rows_in_all, self._seen = state["rows_in_all"], state["seen"]
+
+
+class SlotPicks(NamedTuple):
+    """What collapse is detected from: the picks of a slot, by row and by class."""
+
+    ids: Tensor
+    class_picks: Tensor
+    class_held: Tensor
+    held: int
+    stayed: float | None
+
+
+class CollapseDetector:
+    """Looks for a collapse in the last `patience` slots after the warm-up."""
+
+    def __init__(self, patience: int = 100) -> None:
+        self._recent: deque[SlotPicks] = deque(maxlen=patience)
+
+    def update(self, slot: Slot) -> list[str]:
+        """Add a slot, and return how the picks have collapsed; an empty list if not."""
+        picked = SlotPicks(
+            slot.ids, slot.class_picks.cpu(), slot.class_held.cpu(), slot.held, slot.stayed
+        )
+        self._recent.append(picked)
+        return collapses(list(self._recent)) if self.ready() else []
+
+    def ready(self) -> bool:
+        """Return whether `patience` slots are known."""
+        return len(self._recent) == self._recent.maxlen
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the slots."""
+        return {"recent": [picked._asdict() for picked in self._recent]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the slots."""
+        self._recent.clear()
+        self._recent.extend(SlotPicks(**picked) for picked in state["recent"])
+
+
+def collapses(slots: list[SlotPicks]) -> list[str]:
+    """Return how the picks of some slots have collapsed, one text for each sign."""
+    found = []
+    held = slots[-1].class_held
+    picks = torch.stack([slot.class_picks for slot in slots]).sum(dim=0)
+    expected = picks.sum() * held / held.sum()
+    for label in ((picks == 0) & (expected >= 5)).nonzero()[:, 0].tolist():
+        found.append(f"class {label} has vanished from the picks")
+    stayed = [slot.stayed for slot in slots if slot.stayed is not None]
+    if stayed and min(stayed) >= 1:
+        found.append("no chain has moved: the step is too small, so picks are at chance")
+    ids = torch.cat([slot.ids for slot in slots])
+    room = min(len(ids), slots[-1].held)
+    if len(ids.unique()) < 0.05 * room:
+        found.append(f"picks crowd on {len(ids.unique())} samples of {slots[-1].held}")
+    return found
