@@ -22,13 +22,13 @@ from tamis.streams import Constant, GroundTruth, Replay, Symmetric, digits
 from tests.support.commands import run_command
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Digits with 30% wrong labels as CSV, named by class, and a few rows that are broken."""
     data = digits()
     stream = Replay(data.inputs, data.labels, Symmetric(10), Constant(0.7), rows_per_slot=1347)
     samples = next(iter(stream))
-    path = tmp_path / "digits.csv"
+    path = tmp_path_factory.mktemp("table") / "digits.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["name", *[f"p{pixel}" for pixel in range(64)], "digit"])
@@ -129,7 +129,7 @@ def test_train_with_parts_of_ones_own(tmp_path: Path, monkeypatch, capsys) -> No
         ("train rows.csv --label z", "no column 'z'; it has a, y"),
         ("train rows.csv --label y --drop q", "no column 'q'"),
         ("train rows.csv --label y --selector Nope", "no selector 'Nope'"),
-        ("train rows.csv --label y --selector oracle", "told which labels are right"),
+        ("train rows.csv --label y --selector oracle", "needs to know which labels are right"),
         ("train rows.csv --label y --selector no.where:X", "cannot be imported"),
         ("train rows.csv --label y --selector ITLM --set keep=7", "keep=7"),
         ("train rows.csv --label y --selector ITLM --set kept=0.7", "has the settings keep"),

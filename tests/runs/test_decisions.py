@@ -63,7 +63,8 @@ def decide_many(path: Path, who: int) -> None:
 
 
 def test_processes_that_decide_at_once_lose_nothing(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     workers = [context.Process(target=decide_many, args=(path, who)) for who in range(3)]
     for worker in workers:
         worker.start()

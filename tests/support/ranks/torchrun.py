@@ -24,7 +24,7 @@ from tamis.distributed import RankCheckpoints, RankLostError, Ranks, RankTrainer
 from tamis.models import mlp, start
 from tamis.selectors import Selector
 from tamis.streams import Steps, Symmetric, digits
-from tests.support.wait import wait_until
+from tests.support.wait import END, wait_until
 
 Job = Callable[[Ranks, Path], Any]
 SLOTS = 500
@@ -84,7 +84,7 @@ JOBS: dict[str, Job] = {"killed": job_killed}
 def be_rank(jobs: Mapping[str, Job], job: str, folder: Path) -> None:
     """Join the other ranks and do a job; the first rank writes down what it came to."""
     torch.set_num_threads(1)
-    ranks = Ranks.join(timeout=30)
+    ranks = Ranks.join(timeout=END)
     answer = jobs[job](ranks, folder)
     if ranks.number == 0:
         (folder / f"{job}.json").write_text(json.dumps(answer))
