@@ -1,4 +1,4 @@
-"""Who may look at a run and decide: this machine, or who holds the token."""
+"""Access control: requests of this machine, or with the token."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 OURS = "X-Tamis"
-"""A header that no form of another site can send, and no script without being asked for leave."""
+"""A header that no form of another site can send, and no script without a CORS preflight."""
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine, as only this machine sees it."""
+    """Return whether a host is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -38,12 +38,12 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Decides about requests by their headers.
+    """Accepts or refuses requests by their headers.
 
     A name that another site has made to point at this machine (DNS rebinding) is refused, since
-    none but our own names and plain addresses are answered. Writing takes a header of ours and the
-    same origin. With a `token` nothing is answered without it, in the address once, then in a
-    cookie; comparing takes as long whatever is wrong.
+    only our own names and plain addresses are answered. Writing needs our header and the same
+    origin. With a `token`, every request needs it: first in the address, then in a cookie. Tokens
+    are compared in constant time.
     """
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
@@ -56,7 +56,7 @@ class Access:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
     def answers_to(self, host: str | None) -> bool:
-        """Say whether the Host header is one of ours."""
+        """Return whether the Host header names this server."""
         try:
             parts = urlsplit(f"//{host or ''}")
             name, port = (parts.hostname or "").lower(), parts.port or 80
@@ -73,14 +73,14 @@ class Access:
             return False
         return address.is_loopback or not is_loopback(self.host)
 
-    def knows(self, cookies: str | None, asked: str | None = None) -> bool:
-        """Say whether the token was given, in a cookie or in the address."""
+    def knows(self, cookies: str | None, given: str | None = None) -> bool:
+        """Return whether the token is in a cookie or in the address."""
         if self.token is None:
             return True
-        return self._same(asked) or self._same(read_cookie(cookies, self.cookie))
+        return self._same(given) or self._same(read_cookie(cookies, self.cookie))
 
     def may_write(self, headers: Mapping[str, str]) -> bool:
-        """Say whether a request to write comes from our own page."""
+        """Return whether a request to write comes from our own page."""
         origin = headers.get("Origin") or ""
         site = headers.get("Sec-Fetch-Site")
         return (
@@ -100,7 +100,7 @@ class Access:
 
 
 def read_cookie(cookies: str | None, name: str) -> str | None:
-    """Find a cookie in its header."""
+    """Return the value of a cookie, if it is in the header."""
     try:
         found = SimpleCookie(cookies or "").get(name)
     except CookieError:
@@ -109,5 +109,5 @@ def read_cookie(cookies: str | None, name: str) -> str | None:
 
 
 def make_token() -> str:
-    """Make a token that nobody guesses."""
+    """Return a random token of 256 bits."""
     return secrets.token_urlsafe(32)

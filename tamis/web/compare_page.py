@@ -59,12 +59,12 @@ def numbers(runs: Mapping[str, Run]) -> list[Row]:
 
 
 def called(tile: Tile) -> str:
-    """Name a number; there are two accuracies."""
+    """Return the name of a tile; there are two accuracies."""
     return f"{tile.name}, {tile.note}" if tile.name == "accuracy" else tile.name
 
 
 def differences(runs: Mapping[str, Run]) -> list[Row]:
-    """Name the settings and versions that are not the same in all runs."""
+    """Return the settings and versions that differ between runs."""
     found = [{**run.metadata.versions, **run.metadata.settings} for run in runs.values()]
     names = list(dict.fromkeys(name for settings in found for name in settings))
     rows = [Row(name, [str(settings.get(name, "")) for settings in found]) for name in names]

@@ -115,7 +115,7 @@ def curves_of(run: Run, link: str | None = None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of a run at a moment, to be drawn later while the run is read on."""
+    """The numbers of a run at a moment, to be drawn later while the run is refreshed."""
 
     run: Run
     plots: Sequence[Plot]
@@ -125,13 +125,13 @@ class Snapshot:
 
 
 def snapshot(run: Run) -> Snapshot:
-    """Take down what is known of a run now."""
+    """Return the present numbers of a run."""
     heats, cut = heats_of(run)
     return Snapshot(run, plots_of({run.name: run}), heats, cut, confusion_csv(run))
 
 
 def draw_all(seen: Snapshot, link: str | None = None) -> dict[str, Any]:
-    """Draw what was taken down."""
+    """Return what the template of plots and confusion needs."""
     return {
         "run": seen.run,
         "plots": [draw(plot, link) for plot in seen.plots],
@@ -174,13 +174,13 @@ def heats_of(run: Run) -> tuple[list[Heat], int | None]:
 
 
 def names_of(run: Run, count: int) -> list[str]:
-    """Name so many classes."""
+    """Return the names of the classes, or numbers where their count differs."""
     known = run.classes
     return known if len(known) == count else [str(label) for label in range(count)]
 
 
 def most_mixed(point: EstimatePoint, classes: int) -> list[int]:
-    """Choose the classes that are mixed up most, in their order."""
+    """Return the classes that are confused most, in their order."""
     rows = point.confusion or ()
     wrong = [
         sum(rows[label]) - rows[label][label] + sum(row[label] for row in rows) - rows[label][label]
@@ -204,7 +204,7 @@ def heat_of(point: EstimatePoint, classes: Sequence[str], shown: Sequence[int]) 
 
 
 def confusion_csv(run: Run) -> str:
-    """Write every confusion that was noted as CSV: slot, class, given label, share."""
+    """Return every confusion matrix as CSV: slot, class, given label, share."""
     rows = [
         (point.slot, row, column, share)
         for point in run.estimates.points
@@ -219,7 +219,7 @@ def confusion_csv(run: Run) -> str:
 
 
 def suspects_csv(run: Run) -> str:
-    """Write all suspects with what was decided as CSV."""
+    """Return all suspects and decisions as CSV."""
     rows = []
     for one in run.suspects:
         found = run.decisions.of(one.id)

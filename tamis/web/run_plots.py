@@ -24,7 +24,7 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that is drawn when it is asked for, what it shows, and its numbers as columns."""
+    """A figure, drawn on demand, with a caption and its numbers as columns."""
 
     name: str
     title: str
@@ -45,16 +45,16 @@ class Plot:
 
 
 def short(value: object) -> object:
-    """Write a number with the digits that mean something, and nothing where there is none."""
+    """Return a number with six digits, and an empty cell for NaN or None."""
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else f"{value:.6g}"
     return "" if value is None else value
 
 
 def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
-    """Return the plots of one run, or of several on top of each other; those without data not.
+    """Return the plots of one run, or of several in the same axes, without empty ones.
 
-    What they show is what is known now: they may be drawn later, while runs are read on.
+    Their numbers are fixed now: they may be drawn later, while the runs are refreshed.
     """
     plots = [
         curves(

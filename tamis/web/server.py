@@ -1,4 +1,4 @@
-"""The page of a run, served while the run goes on: by the standard library, to this machine."""
+"""The HTTP server of a run's page, by the standard library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tamis.web.review_api import BadRequestError, ReviewAPI
 from tamis.web.run_page import asset
 
 MOST_BYTES = 2**16
-"""Of what is sent to us."""
+"""Bytes of a request body, at the most."""
 PATIENCE = 30.0
 """Seconds that a connection may be silent."""
 TEXT, PAGE, CSV = "text/plain", "text/html", "text/csv"
@@ -24,7 +24,7 @@ ASSETS = {"/page.css": "text/css", "/review.css": "text/css", "/review.js": "tex
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one run. `port` 0 takes any that is free."""
+    """Serves one run. `port` 0 takes any free port."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -37,7 +37,7 @@ class Server(ThreadingHTTPServer):
         self.access = Access(host, self.server_port, token)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of errors, but not that somebody has closed a tab."""
+        """Print errors, except for connections that the browser has closed."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request after another, each looked at by the access first."""
+    """Answers requests, after access control."""
 
     server: Server
     protocol_version = "HTTP/1.1"
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def do_GET(self) -> None:
-        """Answer with a part of the page."""
+        """Send a page, a part of it, or data."""
         address = urlsplit(self.path)
         asked = dict(parse_qsl(address.query))
         if not self._may_enter(address.path, asked):
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """Take a decision."""
+        """Write a decision."""
         address = urlsplit(self.path)
         body = self._read()
         if body is None or not self._may_enter(address.path, {}):
@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer_json(lambda: self.server.api.decide(body))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: what is asked for may hold ids, and the token."""
+        """Log nothing: addresses may hold ids, and the token."""
 
     def _may_enter(self, path: str, asked: dict[str, str]) -> bool:
         access, token = self.server.access, asked.get("token")
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         return True
 
     def _read(self) -> bytes | None:
-        """Read what was sent, unless it is too long or nobody says how long it is."""
+        """Return the body of a request; None if it is too long, or without a length."""
         length = self.headers.get("Content-Length") or ""
         if not length.isascii() or not length.isdecimal() or int(length) > MOST_BYTES:
             self.close_connection = True
