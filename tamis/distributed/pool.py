@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tamis.data import Samples
+from tamis.data import Picks, Samples
 from tamis.distributed.group import Ranks, RanksDifferError
 from tamis.distributed.shard import Shard
 
@@ -277,3 +277,16 @@ def columns_of(shard: Shard) -> Tensor:
         unknown if part is None else part[drawn].long() for part in (held.clean, held.groups)
     )
     return torch.stack([held.labels[drawn], held.ids[drawn], held.uses[drawn], *optional])
+
+
+def concat_picks(found: list[Picks], none: Tensor) -> Picks:
+    """Return the picks of several shards as one."""
+    if not found:
+        return Picks(none[:0])
+    weights = targets = None
+    if any(picks.weights is not None for picks in found):
+        ones = none.new_ones(max(map(len, found)), dtype=torch.float)
+        weights = torch.cat([ones[: len(p)] if p.weights is None else p.weights for p in found])
+    if found[0].targets is not None:
+        targets = torch.cat([picks.targets for picks in found if picks.targets is not None])
+    return Picks(torch.cat([picks.rows for picks in found]), weights, targets)

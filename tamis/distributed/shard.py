@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from tamis.buffers import Buffer
-from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
 from tamis.data import NO_SAMPLES, Samples
 from tamis.model_view import ModelView
 from tamis.selectors import Selector
 from tamis.selectors.sampling import draw_rows
 from tamis.sources import Validator
+from tamis.training.base import check_buffer, check_saved
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
 NO_PREDICTIONS = torch.empty(0, 3, dtype=torch.long)
@@ -116,11 +116,7 @@ class Shard:
 
     def state_dict(self) -> State:
         """Return all that the next slots depend on and that changes."""
-        if get_state(self.buffer) is None:
-            raise TypeError(
-                f"{describe(self.buffer)} has no `state_dict` and `load_state_dict`,"
-                " so it cannot be saved."
-            )
+        check_saved(self.buffer)
         return {
             "slots": self.slots,
             "buffer": get_state(self.buffer),
@@ -134,8 +130,7 @@ class Shard:
 
     def check(self, state: State) -> None:
         """Refuse a state that does not fit, by the shapes of its tensors."""
-        if isinstance(self.buffer, Store):
-            self.buffer.check(state["buffer"])
+        check_buffer(self.buffer, state["buffer"])
         unsent = state["unsent"]
         if unsent.dim() != 2 or unsent.shape[1] != 3 or unsent.dtype != torch.long:
             raise ValueError("what a tracker has still to see is no strength, class and label")

@@ -19,7 +19,7 @@ from tamis.checkpoint import State, describe
 from tamis.data import NO_SAMPLES, Picks, Samples, Slot
 from tamis.distributed.corrections import changed_rows, gather_rows
 from tamis.distributed.group import Ranks
-from tamis.distributed.pool import SharedPool, owners
+from tamis.distributed.pool import SharedPool, concat_picks, owners
 from tamis.distributed.shard import Shard
 from tamis.distributed.step import SharedStep
 from tamis.distributed.view import SharedModel
@@ -336,16 +336,3 @@ class RankTrainer(BaseTrainer):
         digest = hashlib.sha256(bytes.fromhex(self.chain))
         digest.update(picked.cpu().numpy().tobytes())
         self.chain = digest.hexdigest()
-
-
-def concat_picks(found: list[Picks], none: Tensor) -> Picks:
-    """Return the picks of several shards as one."""
-    if not found:
-        return Picks(none[:0])
-    weights = targets = None
-    if any(picks.weights is not None for picks in found):
-        ones = none.new_ones(max(map(len, found)), dtype=torch.float)
-        weights = torch.cat([ones[: len(p)] if p.weights is None else p.weights for p in found])
-    if found[0].targets is not None:
-        targets = torch.cat([picks.targets for picks in found if picks.targets is not None])
-    return Picks(torch.cat([picks.rows for picks in found]), weights, targets)

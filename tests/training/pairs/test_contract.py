@@ -308,3 +308,20 @@ def test_rows_held_are_relabelled_and_removed(kind, blobs: Samples, make_pair) -
         assert slot.held == 50
         assert (slot.ids % 2 == 1).all()
         assert slot.purity in (1, None)  # None where the two agree on all rows
+
+
+@each
+def test_corrections_reach_the_rows_held(kind, blobs: Samples, make_pair) -> None:
+    pair = make_pair(kind, buffer=Growing(300))
+    pair.step(blobs)
+    wrong = blobs.ids[~blobs.clean]
+    right = (blobs.labels[~blobs.clean] - 1) % 3
+    assert pair.relabel(wrong, right) == len(wrong)
+    assert pair.relabel(wrong, right) == 0
+    assert pair.remove(torch.tensor([0, 1, 999])) == 2
+    held = pair.buffer.pool()
+    assert len(held) == 298
+    assert torch.equal(held.labels[torch.isin(held.ids, wrong)], right[wrong > 1])
+    assert pair.step().loss is not None or pair.skipped_steps == 0
+    with pytest.raises(ValueError, match="below 3"):
+        pair.relabel(wrong[:1], torch.tensor([3]))
