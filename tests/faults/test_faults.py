@@ -11,6 +11,7 @@ from tests.support.faults.disk import failing_disks
 from tests.support.faults.hostile import ATTACKS, is_refused
 from tests.support.faults.mutants import forgotten_keys
 from tests.support.faults.numbers import OPTIMIZERS, WAYS, for_good, now_and_then
+from tests.support.faults.points import POINTS, Point
 
 
 @pytest.mark.slow
@@ -45,3 +46,8 @@ def test_hostile_checkpoints_do_nothing(name: str, tmp_path: Path) -> None:
 def test_spoilt_steps_are_skipped(name: str, way: str, tmp_path: Path) -> None:
     assert now_and_then(name, way)
     assert for_good(name, way, tmp_path)
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=list(POINTS))
+def test_every_point_to_be_killed_at_exists(point: Point) -> None:
+    assert callable(getattr(point.owner, point.function))

@@ -45,7 +45,7 @@ SLOT = {
     **both("select", Plausible, "select"),
     **both("step", Step, "__call__"),
     **both("average", Average, "update"),
-    **both("telling", Trainer, "_tell"),
+    **both("picking and learning", Trainer, "_pick_and_learn"),
 }
 SAVE = {
     **both("state", Trainer, "state_dict"),
