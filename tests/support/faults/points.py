@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tamis import Average, Plausible, Trainer, Validator
 from tamis.buffers import BalancedReservoir
 from tamis.checkpoint import Checkpoints, generations
+from tamis.training.report import SlotReport
 from tamis.training.step import Step
 
 
@@ -46,6 +47,7 @@ SLOT = {
     **both("step", Step, "__call__"),
     **both("average", Average, "update"),
     **both("picking and learning", Trainer, "_pick_and_learn"),
+    **both("the report", SlotReport, "slot"),
 }
 SAVE = {
     **both("state", Trainer, "state_dict"),
