@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tamis.checkpoint import Checkpoints, DamagedCheckpointWarning, NotSavedError, RefusedError
 from tamis.distributed import RankCheckpoints, Ranks
@@ -20,6 +21,7 @@ JOB = Job("plausible", slots=40)
 
 @pytest.fixture(scope="module")
 def unbroken() -> Result:
+    torch.set_num_threads(1)  # this comes before what conftest.py does for each test
     return play(Ranks(), JOB)
 
 
