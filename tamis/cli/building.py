@@ -17,7 +17,7 @@ from tamis.buffers import BUFFERS, PuriDivER
 from tamis.errors import UsageError
 from tamis.models import MODELS, Scale, start
 from tamis.noise import Alarm
-from tamis.selectors import SELECTORS, Oracle, Selector
+from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Validator
 from tamis.training import Execution, Trainer
@@ -88,6 +88,8 @@ def build_trainer(
     options: Namespace, model: nn.Module, selector: Selector, classes: int, validator: Validator
 ) -> Trainer:
     """Build optimiser, buffer and trainer."""
+    if isinstance(selector, RHO) and options.window == 1:
+        raise UsageError("RHO compares the weights with their average: give --window average.")
     try:
         device = torch.empty(0, device=options.device).device
         buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)

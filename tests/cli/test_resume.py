@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
 from tamis.runs import RunMetadata, read_metadata
-from tests.support.commands import run_command
 
 SLOTS = 240
 
@@ -73,20 +69,6 @@ def without_time(out: Path) -> RunMetadata:
     return replace(read_metadata(out), started="", slots=None)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_stop_it_saves_and_leaves(
-    number: signal.Signals, table: Path, unbroken: Path, tmp_path: Path
-) -> None:
-    done = run_command(*command(table, tmp_path, "--save-every", "1000000"), stop=number, after=60)
-    assert done.returncode == 128 + number
-    stopped = re.search(r"Stopped after (\d+) slots of 240; all is saved", done.printed)
-    assert stopped
-    assert int(stopped[1]) == len(read_log(tmp_path)) < SLOTS
-    assert main(command(table, tmp_path, "--resume")) == 0
-    assert_same(unbroken, tmp_path)
-
-
 def test_more_slots_are_added(table: Path, unbroken: Path, tmp_path: Path) -> None:
     assert main(command(table, tmp_path, "--slots", "150")) == 0
     assert main(command(table, tmp_path, "--resume")) == 0
@@ -98,16 +80,6 @@ def test_more_slots_are_added(table: Path, unbroken: Path, tmp_path: Path) -> No
 def test_with_no_checkpoint_it_starts(table: Path, unbroken: Path, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("half a li")
     assert main(command(table, tmp_path, "--resume")) == 0
-    assert_same(unbroken, tmp_path)
-
-
-def test_a_damaged_checkpoint_is_told(table: Path, unbroken: Path, tmp_path: Path, capsys) -> None:
-    assert main(command(table, tmp_path, "--slots", "150", "--save-every", "40")) == 0
-    newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
-    (tmp_path / "checkpoints" / f"{newest:08d}" / "tensors.safetensors").write_bytes(b"gone")
-    capsys.readouterr()
-    assert main(command(table, tmp_path, "--resume")) == 0
-    assert f"Warning: checkpoint {newest} is damaged" in " ".join(capsys.readouterr().out.split())
     assert_same(unbroken, tmp_path)
 
 
@@ -142,17 +114,6 @@ def test_another_table_is_refused(table: Path, tmp_path: Path, capsys) -> None:
     assert "rows was 913 and is 914" in capsys.readouterr().err
 
 
-def test_resume_and_overwrite_are_two_things(table: Path, tmp_path: Path, capsys) -> None:
-    assert main(command(table, tmp_path, "--resume", "--overwrite")) == 2
-    assert "give one" in capsys.readouterr().err
-
-
-def test_overwrite_begins_anew(table: Path, unbroken: Path, tmp_path: Path) -> None:
-    assert main(command(table, tmp_path, "--slots", "30", "--seed", "5")) == 0
-    assert main(command(table, tmp_path, "--overwrite")) == 0
-    assert_same(unbroken, tmp_path)
-
-
 @pytest.mark.parametrize("text", ["0", "-3", "never", "0s", "1e12s", "nan"])
 def test_when_to_save_is_a_number(text: str, table: Path, tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
@@ -172,14 +133,3 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(
     assert "Warning: 6 checkpoints were not saved" in printed
     assert "No space left on device" in printed
     assert_same(unbroken, tmp_path)
-
-
-def test_divergence_names_the_last_good_checkpoint(table: Path, tmp_path: Path, capsys) -> None:
-    assert main(command(table, tmp_path, "--rate", "1e38", "--save-every", "1")) == 2
-    error = capsys.readouterr().err
-    assert "lower the learning rate" in error
-    assert len(error.strip().splitlines()) == 1
-    checkpoints = tmp_path / "checkpoints"
-    assert str(checkpoints) in error
-    manifest = sorted(checkpoints.glob("*/manifest.json"))[-1]
-    assert json.loads(manifest.read_text())["slot"] == 0
