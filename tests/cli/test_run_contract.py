@@ -211,7 +211,6 @@ def test_a_diverging_run_names_its_last_good_checkpoint(
     assert read_metadata(tmp_path).ended == "diverged"
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW)])
 def test_a_signal_saves(
     number: signal.Signals, command: Command, unbroken: Path, tmp_path: Path
@@ -219,23 +218,12 @@ def test_a_signal_saves(
     done = run_command(*command(tmp_path, "--save-every", 1000000), stop=number, after=40)
     assert done.returncode == 128 + number, done.printed
     assert "all is saved" in " ".join(done.printed.split())
-=======
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves(
-    number: signal.Signals, command: Command, unbroken: Path, tmp_path: Path
-) -> None:
-    ended = run_command(*command(tmp_path, "--save-every", 1000000), stop=number, after=40)
-    assert ended.returncode == 128 + number, ended.printed
-    assert "Stopped after 40 slots" in ended.printed
-    assert "all is saved" in " ".join(ended.printed.split())
->>>>>>> 4d63050 (Stop commands of the contract at exact slots)
     assert (tmp_path / "model.safetensors").exists()
     assert read_metadata(tmp_path).ended == "stopped"
     assert main(command(tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("saves", ["60", *(pytest.param(n, marks=SLOW) for n in ("7", "0.05s"))])
 def test_killed_and_resumed_is_the_same_run(
     saves: str, command: Command, unbroken: Path, tmp_path: Path
@@ -243,14 +231,6 @@ def test_killed_and_resumed_is_the_same_run(
     stop = signal.SIGKILL
     killed = run_command(*command(tmp_path, "--save-every", saves), stop=stop, after=101)
     assert killed.returncode == -stop, killed.printed
-=======
-@pytest.mark.parametrize("saves", ["7", "60", "0.05s"])  # of 60: slot 99 was recorded since
-def test_killed_and_resumed_is_the_same_run(
-    saves: str, command: Command, unbroken: Path, tmp_path: Path
-) -> None:
-    killed = run_command(*command(tmp_path, "--save-every", saves), stop=signal.SIGKILL, after=101)
-    assert killed.returncode == -signal.SIGKILL
->>>>>>> 4d63050 (Stop commands of the contract at exact slots)
     assert not (tmp_path / "model.safetensors").exists()
     assert main(command(tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
