@@ -6,9 +6,14 @@ import signal
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from torch import Generator, nn
 
 from tamis.data import Samples
+
+# Hypothesis times its examples; a busy machine is no failure.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and so would all commands
 # that they start.

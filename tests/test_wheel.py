@@ -89,7 +89,7 @@ def test_what_is_in_it(wheel: Path) -> None:
     own = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tamis").rglob("*.*")}
     own = {name for name in own if (ROOT / name).is_file() and "__pycache__" not in name}
     assert {name for name in names if name.startswith("tamis/")} == own
-    assert {"tamis/py.typed", "tamis/report/templates/run.html"} <= names
+    assert {"tamis/py.typed", "tamis/web/templates/run.html"} <= names
     assert {name.split("/")[0] for name in names} == {
         "tamis",
         f"tamis-{tamis.__version__}.dist-info",

@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from tamis import models
 from tamis.losses import cross_entropy
 from tamis.model_view import Average, ModelView, Window
-from tamis.models import networks as models
 
 
 def rows(generator: Generator, count: int = 9) -> tuple[Tensor, Tensor]:
