@@ -27,6 +27,7 @@ PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCS.rg
 PAGES["README.md"] = (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"(?<![\w/.-])(?:tamis|tests|benchmarks|examples|docs|results)/[\w./-]+")
 RUN = ("docs/start.md", "docs/how-to/")
 """Pages whose command lines run."""
 SHORTENED = ("train", "stream")
@@ -86,7 +87,7 @@ def lines_of(block: Block) -> Iterator[list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in, whose modules are forgotten afterwards, and chance from a seed."""
+    """A folder to work in, whose modules are forgotten afterwards, and a seeded generator."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     known = set(sys.modules)
@@ -168,6 +169,14 @@ def test_links_lead_somewhere() -> None:
     for page, text in PAGES.items():
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert ((ROOT / page).parent / target).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", [*sorted(PAGES), "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    """Code, tests, programs, pages and results; `yours` stands for a file that a reader writes."""
+    for name in set(NAMED.findall((ROOT / page).read_text())):
+        written_later = "yours" in name or name.startswith("docs/_build")
+        assert written_later or (ROOT / name.rstrip(".")).exists(), f"{page}: {name}"
 
 
 def test_the_program_of_the_readme_is_short() -> None:

@@ -12,13 +12,15 @@ from types import FunctionType
 import pytest
 from sphinx.util.inventory import InventoryFile
 
+import tamis
 from tamis.cli.main import build_parser
 from tamis.cli.parser import names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLIC = (
-    "selectors", "streams", "sources", "buffers", "losses", "training.pairs", "noise", "checkpoint",
-    "review", "monitoring", "integrations", "distributed",
+    "model_view", "selectors", "streams", "sources", "buffers", "losses", "models", "optim", "noise",
+    "training", "training.pairs", "distributed", "monitoring", "checkpoint", "runs", "review",
+    "review.exchange", "integrations",
 )  # fmt: skip
 LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
 FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
@@ -56,7 +58,7 @@ def test_every_command_is_there(site: Path) -> None:
 def test_every_public_name_is_there(site: Path) -> None:
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     known = {name for kind in inventory.data.values() for name in kind}
-    for module in (import_module(f"tamis.{name}") for name in PUBLIC):
+    for module in (tamis, *(import_module(f"tamis.{name}") for name in PUBLIC)):
         for name in module.__all__:
             thing = getattr(module, name)
             if isinstance(thing, type | FunctionType):
