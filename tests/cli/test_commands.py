@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +15,11 @@ from types import ModuleType
 import pytest
 
 import tamis
+from tamis import cli
 from tamis.cli import export
 from tamis.cli.main import COMMANDS, build_parser, main
 from tamis.cli.parser import Group, Parser, names
-from tamis.lab import demo, fairness, regret, suspect_quality, tracker
+from tamis.lab import commands, demo, fairness, regret, suspect_quality, tracker
 from tamis.lab.commands import COMMANDS as LAB
 from tamis.lab.experiments import suspects
 from tamis.review import exchange
@@ -48,6 +51,14 @@ def test_help_lists_what_a_user_needs() -> None:
     wanted = "demo, train, stream, watch, report, compare, export, import, list, lab"
     assert ", ".join(COMMANDS) == wanted
     assert ", ".join(LAB) == "bench, reproduce, audit, regret, fairness, tracker, suspects"
+
+
+@pytest.mark.parametrize(("package", "listed"), [(cli, COMMANDS), (commands, LAB)])
+def test_every_command_is_listed(package: ModuleType, listed: Mapping[str, object]) -> None:
+    modules = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    found = [module.name for module in modules if not module.name.endswith("__main__")]
+    wanted = [module for name in found if hasattr(module := import_module(name), "HELP")]
+    assert all(module in listed.values() for module in wanted)
 
 
 @pytest.mark.parametrize("command", NAMES)

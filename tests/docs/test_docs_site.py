@@ -18,9 +18,9 @@ from tamis.cli.parser import names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLIC = (
-    "model_view", "selectors", "streams", "sources", "buffers", "losses", "models", "optim", "noise",
-    "training", "training.pairs", "distributed", "monitoring", "checkpoint", "runs", "review",
-    "review.exchange", "integrations",
+    "model_view", "selectors", "streams", "sources", "buffers", "losses", "models", "optim",
+    "noise", "training", "training.pairs", "distributed", "monitoring", "checkpoint", "runs",
+    "review", "review.exchange", "integrations",
 )  # fmt: skip
 LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
 FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
