@@ -54,8 +54,8 @@ class TrainingRun:
     SIGTERM end the loop after the slot in progress. Leaving the block saves, and writes the model
     and the suspects; `finish` does so earlier, and returns the suspects.
 
-    A run that was resumed continues bit for bit where its last checkpoint was. The learning rate
-    is the one that the optimiser was built with, also where the checkpoint has another.
+    A run that was resumed continues bit for bit where its last checkpoint was. Where a mismatch is
+    allowed, the learning rate is the one that the optimiser was built with.
 
     Parameters
     ----------
@@ -124,8 +124,9 @@ class TrainingRun:
         with the rows that are held until the slots are done.
         """
         self._stream = as_positioned(source)
-        if self.resumed:
+        if self._offset is not None:
             self._stream.seek(self._offset)
+            self._offset = None
         else:
             self.save()  # should training diverge at once, this is the last good state
         try:
@@ -217,7 +218,6 @@ class TrainingRun:
             if error is None and not self.finished:
                 self.finish()
             elif isinstance(error, TamisError) and not isinstance(error, DivergedError):
-                self.save()
                 self.recorder.end("stopped")
 
     def _begin(self) -> None:
@@ -226,7 +226,8 @@ class TrainingRun:
             rates = [group["lr"] for group in self.trainer.optimizer.param_groups]
             restored = self.checkpoints.load(self.trainer, self._others, self.allow_mismatch)
             for group, rate in zip(self.trainer.optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate  # it can only differ where a mismatch is allowed
+                if self.allow_mismatch and group.get("initial_lr", group["lr"]) != rate:
+                    group["lr"] = rate
             self._offset, self.saved_slot = restored.offset, self.trainer.slots
             self.resumed = True
         else:
@@ -239,7 +240,11 @@ class TrainingRun:
     def _loop(self, slots: int | None, continue_after_end: bool) -> Iterator[Slot]:
         items = self._stream.named()
         while slots is None or self.trainer.slots < slots:
-            item, names = next(items, (None, None))
+            try:
+                item, names = next(items, (None, None))
+            except TamisError:  # the source has failed between two slots: the state is good
+                self.save()
+                raise
             if item is None and not (continue_after_end and len(self.trainer.buffer)):
                 return
             yield self._step(item, names)

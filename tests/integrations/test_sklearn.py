@@ -163,7 +163,8 @@ def test_cleanlab_finds_issues_from_first_looks(looks, tmp_path) -> None:
     assert options.is_label_issue.sum() > 0
     table.to_csv(tmp_path / "issues.csv")
     first = read_table(tmp_path / "issues.csv")[0]
-    assert (first.id, first.score) == (str(table.index[0]), 1 - table.label_quality.iloc[0])
+    assert first.suspect is not None
+    assert (first.id, first.suspect.score) == (str(table.index[0]), 1 - table.label_quality.iloc[0])
 
 
 def test_first_looks_are_out_of_sample(looks) -> None:

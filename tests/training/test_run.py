@@ -15,10 +15,21 @@ import pytest
 import torch
 from torch import nn
 
-from tamis import Alarm, Naive, Plausible, Replay, Samples, Sliding, Trainer, TrainingRun
+from tamis import (
+    Alarm,
+    BadInputError,
+    Naive,
+    Plausible,
+    Replay,
+    Samples,
+    Sliding,
+    Trainer,
+    TrainingRun,
+)
 from tamis.checkpoint import MismatchError
 from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
+from tamis.sources import SourceError
 from tamis.streams import Constant, Symmetric
 from tamis.training.positions import Counted
 from tamis.training.run import FolderInUseError, SaveEvery
@@ -95,18 +106,56 @@ def test_a_crash_in_the_program_keeps_what_was_saved(stream: Replay, tmp_path: P
         assert next(iter(run.train(stream))).number == 20
 
 
-def test_further_parts_are_saved_with_it(stream: Replay, tmp_path: Path) -> None:
-    def play(slots: int, resume: bool) -> float:
+@pytest.mark.parametrize("allow_mismatch", [False, True])
+def test_a_scheduler_is_saved_with_it(stream: Replay, tmp_path: Path, allow_mismatch: bool) -> None:
+    def play(folder: str, slots: int, **how: Any) -> Trainer:
         trainer = make_trainer()
         scheduler = torch.optim.lr_scheduler.StepLR(trainer.optimizer, 10)
         parts = {"scheduler": scheduler}
-        with TrainingRun(tmp_path, trainer, resume=resume, others=parts) as run:
+        with TrainingRun(tmp_path / folder, trainer, others=parts, **how) as run:
             for _ in run.train(stream, slots):
                 scheduler.step()
-        return float(scheduler.last_epoch)
+        return trainer
 
-    assert play(15, resume=False) == 15
-    assert play(20, resume=True) == 20
+    once = play("once", 25)
+    play("twice", 15)
+    twice = play("twice", 25, resume=True, allow_mismatch=allow_mismatch)
+    assert twice.optimizer.param_groups[0]["lr"] == once.optimizer.param_groups[0]["lr"] < 0.01
+    weights = zip(once.model.parameters(), twice.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in weights)
+
+
+def test_a_row_that_is_refused_is_met_again(stream: Replay, tmp_path: Path) -> None:
+    bad = Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900)
+    items = [*islice(stream, 5), bad]
+    for resume in (False, True):
+        with (
+            pytest.raises(BadInputError, match="not finite"),
+            TrainingRun(tmp_path, make_trainer(), resume=resume, save_every=SaveEvery(1)) as run,
+        ):
+            list(run.train(items))
+        assert read_metadata(tmp_path).ended == "stopped"
+        assert run.trainer.slots == 5
+
+
+def test_a_source_that_fails_leaves_a_checkpoint(stream: Replay, tmp_path: Path) -> None:
+    def failing() -> Iterator[Samples]:
+        yield from islice(stream, 5)
+        raise SourceError("the broker is gone")
+
+    with pytest.raises(SourceError, match="gone"), TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(failing()))
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
+        assert next(iter(run.train(stream))).number == 5
+
+
+def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
+    items = list(islice(stream, 8))
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(items[:3]))
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
+        assert len(list(run.train(items[:3]))) == 0  # all of it was read before
+        assert len(list(run.train(items[3:]))) == 5
 
 
 def test_it_takes_pairs_and_named_rows(tmp_path: Path) -> None:
