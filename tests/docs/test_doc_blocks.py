@@ -179,6 +179,12 @@ def test_files_that_a_page_names_exist(page: str) -> None:
         assert written_later or (ROOT / name.rstrip(".")).exists(), f"{page}: {name}"
 
 
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_tests_that_a_page_names_exist(page: str) -> None:
+    for path, name in re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGES[page]):
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{page}: {path}::{name}"
+
+
 def test_the_program_of_the_readme_is_short() -> None:
     first = next(block for block in blocks_of("README.md") if block.language == "python")
     assert len(first.text.splitlines()) <= 15
