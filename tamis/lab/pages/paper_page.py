@@ -52,13 +52,13 @@ LEGEND = (
 )
 STREAM = (
     "20,000 random rows in four parts of 5,000; a part takes the place of the one before every"
-    " 5,000 slots, and nothing else is held. The paper gives .1 .3 .2 .15 and does not say whether"
-    " that share of labels is wrong or right: both are run. It gives no numbers for this"
+    " 5,000 slots, and nothing else is held. The paper gives .1 .3 .2 .15 and does not state"
+    " whether that share of labels is wrong or right: both are run. It gives no numbers for this"
     " experiment, and its figure is missing from its source."
 )
-AT_CHANCE = (
-    "With a clean ratio of .1 and ten classes a label is right no more often than by chance: the"
-    " first part says nothing, and no rule can learn from it."
+NO_INFORMATION = (
+    "With a clean ratio of .1 and ten classes a label is right no more often than a random"
+    " one: the first part carries no information, and no rule can learn from it."
 )
 
 
@@ -172,7 +172,7 @@ def stream_part(data: str, curves: Sequence[Curve], page: Path, settings: Settin
         wrong = "wrong" if reading == "noise" else "right"
         text += [f"Read as shares of {wrong} labels; clean ratios stand in the titles.", ""]
         text += [*as_table(heads, rows), "", *bullets(stream_findings(places, found))]
-    return [*text, AT_CHANCE, ""]
+    return [*text, NO_INFORMATION, ""]
 
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -188,8 +188,8 @@ walks all chains at once, past all rows (one matrix product a step) or among 512
 same rows, while prices move. The paper's own order, each chain with the price that the one before
 it left, cannot be batched: there, only arithmetic is saved."""
 
-TURN_WORDS = """With `in_turn`, chains whose moves count as uses move one after another. At a ratio
-of 1 the turns would cost nothing. The default of OGRS counts no move, and pays none of this."""
+TURN_WORDS = """With `OGRSVariant(in_turn=True)`, chains whose moves count as uses move in turn.
+At a ratio of 1 the turns would cost nothing. The default of OGRS counts no move, and pays none of this."""
 
 SLOT_WORDS = """Picking, the training step, and what is kept besides: a 2-layer MLP of 256 hidden
 units on 784 pixels, the default of OGRS. Buffers above 60,000 rows hold images more than once. The
@@ -202,12 +202,12 @@ the rows."""
 PARTS = {
     "against the loop": ("Against the loop", LOOP_WORDS),
     "in turn over at once": ("Chains that see each other", TURN_WORDS),
-    "whole slots": ("Whole slots", SLOT_WORDS),
+    "whole slots": ("Complete slots", SLOT_WORDS),
     "memory": ("Memory", MEMORY_WORDS),
 }
 
-GRID_WORDS = """Milliseconds of a whole slot on random numbers, medians of 5 rounds. "Exact" walks 5
-steps past all rows in input space; "OGRS" is the default. The loop was timed for one chain,
+GRID_WORDS = """Milliseconds of a complete slot on random numbers, medians of 5 rounds. "Exact" walks
+5 steps past all rows in input space; "OGRS" is the default. The loop was timed for one chain,
 without training, and multiplied by K."""
 
 STREAM_WORDS = """Rows are made up as they are needed, two labels in five wrong, and go through
@@ -219,18 +219,18 @@ memory of the process just after the buffer was full, and how much it grew from 
 STALENESS_WORDS = """`Execution(refresh=...)` keeps the features of every row and renews some in
 each slot, so that OGRS needs no pass of its own. What that costs: MNIST, 5,000 rows held, half of
 the labels right, MLP, K = 32, 3,000 slots of which 500 naive, means of three seeds. The regret is
-the mean slope at the picks over that of the pool, both with fresh features, at every 50th slot: 1
-is chance, lower is better. The error of features is that of kept against fresh ones, relative to
-the fresh. Times are medians over stretches of 50 slots."""
+the mean gradient norm of the picks over that of the pool, both with fresh features, at every 50th
+slot: 1 is a random pick, lower is better. The error of features is that of kept against fresh
+ones, relative to the fresh. Times are medians over stretches of 50 slots."""
 
 GPU_WORDS = """`python -m benchmarks.gpu` on a machine with a GPU: CIFAR-10 of 50,000, ResNet-18 in
-bfloat16, channels last, K = 128. Scans in bfloat16 and in one pass of TF32 are as
-fast as the bar asks; the one that keeps the precision of float32 takes three
-passes, and is not. A slot is as cheap as its bar asks where selection and step are
+bfloat16, channels last, K = 128. Scans in bfloat16 and in one pass of TF32 meet
+their bar; the one that keeps the precision of float32 takes three
+passes, and does not. A slot meets its bar where selection and step are
 one CUDA graph and the features of all rows are kept, 16 of them renewed a slot.
 
-The last rows say what is learned at those prices: half of the labels right, 2,000 slots, the
-first 500 naive. Where accuracy is below that of naive training, a cheap slot is no bargain: the
+The last rows show what is learned at that cost: half of the labels right, 2,000 slots, the
+first 500 naive. Where accuracy is below that of naive training, a cheap slot gains nothing: the
 network changes faster than its features are renewed, and OGRS itself is at a loss on CIFAR-10
 so early."""
 
