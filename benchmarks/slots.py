@@ -194,7 +194,7 @@ def in_turn(samples: Samples, console: Console) -> list[Row]:
     )
 
 
-def whole_slots(samples: Samples, console: Console) -> list[Row]:
+def complete_slots(samples: Samples, console: Console) -> list[Row]:
     """OGRS as it is, over the size of the buffer; beside naive training and ITLM."""
     buffers = {size: hold(samples, size) for size in SIZES}
     trainers = {
@@ -205,7 +205,7 @@ def whole_slots(samples: Samples, console: Console) -> list[Row]:
         ("OGRS, prices moving", k, HELD): train(OGRS(max_uses=1), buffers[HELD], k) for k in KS
     }
     itlm = train(ITLM(), buffers[HELD], KS[0])
-    with Bar("whole slots", ROUNDS + 1, console, "rounds") as bar:
+    with Bar("complete slots", ROUNDS + 1, console, "rounds") as bar:
         contenders = {key: partial(play, trainer) for key, trainer in trainers.items()}
         times = race({**contenders, "ITLM": itlm.step, "progress": bar.advance})
     slots = {key: times[key] / MANY for key in trainers} | {("ITLM", KS[0], HELD): times["ITLM"]}
@@ -224,7 +224,7 @@ def whole_slots(samples: Samples, console: Console) -> list[Row]:
         (f"{name}, {size:,} rows, K = {k}, ms", f"{1000 * seconds.median():.2f}", "")
         for (name, k, size), seconds in slots.items()
     ]
-    return under("whole slots", rows)
+    return under("complete slots", rows)
 
 
 def exponent(curve: list[Tensor]) -> str:
@@ -299,7 +299,7 @@ def bars(console: Console) -> list[Row]:
     """All that is judged by a bar."""
     rows = [("machine", machine(), ""), *memory()]
     name, samples = load()
-    for part in (partial(against_the_loop, name), in_turn, whole_slots):
+    for part in (partial(against_the_loop, name), in_turn, complete_slots):
         rows += part(samples, console)
     for row in rows:
         print(*row, sep="\t")

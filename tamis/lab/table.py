@@ -82,7 +82,7 @@ class Settings:
     window: int = 1
     ogrs: OGRS = field(default_factory=OGRS)
     candidates: int = 256
-    shown: int = 256
+    ranked: int = 256
     model: Callable[[tuple[int, ...], int], nn.Module] = mlp
     colour_model: Callable[[tuple[int, ...], int], nn.Module] = resnet18
     augment: ShiftAndFlip = field(default_factory=ShiftAndFlip)
@@ -127,9 +127,9 @@ WHY = {
     " set on 5,000 rows of MNIST",
     "candidates": "rows that OGRS as printed walks among, drawn again each slot: 4 a pick, as many"
     " as the default looks at; the paper goes past all rows at every step of every chain",
-    "shown": "rows that ITLM ranks, drawn again each slot: as many as the other rules look at; to"
+    "ranked": "rows that ITLM ranks, drawn again each slot: as many as the other rules look at; to"
     " rank all 50,000 a slot would cost more than two hundred naive ones",
-    "model": "MNIST: the paper's; it does not say how wide, here 256 hidden units",
+    "model": "MNIST: the paper's; its width is not given, here 256 hidden units",
     "colour_model": "CIFAR-10: the paper's; here with the stem for small images",
     "augment": "CIFAR-10 alone: the usual one; a mirrored digit is none",
     "every": "slots from one line of a curve to the next",
@@ -206,7 +206,7 @@ def walk_one_by_one(rule: OGRSVariant, walk: Walk, starts: Sequence[int]) -> lis
 
 def methods(settings: Settings) -> dict[str, Method]:
     """Return the rows of the table by name, each with its builder."""
-    window, few = settings.window, {"window": settings.window, "pool_size": settings.shown}
+    window, few = settings.window, {"window": settings.window, "pool_size": settings.ranked}
     rows = [
         Method("OGRS", selecting(lambda _: settings.ogrs, window=window), "ogrs"),
         Method(

@@ -27,6 +27,11 @@ PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCS.rg
 PAGES["README.md"] = (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_WORDS = (
+    "chance", "mend", "mended", "say", "says", "tell", "tells", "told", "belief", "beliefs", "sure",
+    "slack", "spoil", "spoilt", "keeper", "desk", "shelf", "lookout", "shown", "asked", "guard",
+    "alike", "anew", "whole", "heed", "slopes",
+)  # fmt: skip
 NAMED = re.compile(r"(?<![\w/.-])(?:tamis|tests|benchmarks|examples|docs|results)/[\w./-]+")
 RUN = ("docs/start.md", "docs/how-to/")
 """Pages whose command lines run."""
@@ -177,6 +182,12 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     for name in set(NAMED.findall((ROOT / page).read_text())):
         written_later = "yours" in name or name.startswith("docs/_build")
         assert written_later or (ROOT / name.rstrip(".")).exists(), f"{page}: {name}"
+
+
+@pytest.mark.parametrize("page", [*sorted(PAGES), "CONTRIBUTING.md"])
+def test_pages_are_in_the_words_of_the_field(page: str) -> None:
+    prose = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(rf"\b({'|'.join(NOT_WORDS)})\b", prose, re.IGNORECASE) == []
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))

@@ -189,7 +189,8 @@ same rows, while prices move. The paper's own order, each chain with the price t
 it left, cannot be batched: there, only arithmetic is saved."""
 
 TURN_WORDS = """With `OGRSVariant(in_turn=True)`, chains whose moves count as uses move in turn.
-At a ratio of 1 the turns would cost nothing. The default of OGRS counts no move, and pays none of this."""
+At a ratio of 1 the turns would cost nothing. The default of OGRS counts no move, and pays none of
+this."""
 
 SLOT_WORDS = """Picking, the training step, and what is kept besides: a 2-layer MLP of 256 hidden
 units on 784 pixels, the default of OGRS. Buffers above 60,000 rows hold images more than once. The
@@ -202,16 +203,16 @@ the rows."""
 PARTS = {
     "against the loop": ("Against the loop", LOOP_WORDS),
     "in turn over at once": ("Chains that see each other", TURN_WORDS),
-    "whole slots": ("Complete slots", SLOT_WORDS),
+    "complete slots": ("Complete slots", SLOT_WORDS),
     "memory": ("Memory", MEMORY_WORDS),
 }
 
-GRID_WORDS = """Milliseconds of a complete slot on random numbers, medians of 5 rounds. "Exact" walks
-5 steps past all rows in input space; "OGRS" is the default. The loop was timed for one chain,
+GRID_WORDS = """Milliseconds of a complete slot on random numbers, medians of 5 rounds. "Exact"
+walks 5 steps past all rows in input space; "OGRS" is the default. The loop was timed for one chain,
 without training, and multiplied by K."""
 
 STREAM_WORDS = """Rows are made up as they are needed, two labels in five wrong, and go through
-`trainer.run`: each slot predicts its rows first, lets them into a sliding buffer, picks, learns."""
+`trainer.run`: each slot predicts its rows, adds them to a sliding buffer, picks and learns."""
 
 BUFFER_WORDS = """One million rows of 64 numbers in chunks of 256 through each buffer, 50,000 held;
 memory of the process just after the buffer was full, and how much it grew from there to the end."""

@@ -115,7 +115,7 @@ def no_information(seeds: int, slots: int = 450) -> Row:
         "100% noise",
         3 * seeds,
         told + calm,
-        f"says that labels carry no information in {told} of {2 * seeds} runs, and in"
+        f"reports that labels carry no information in {told} of {2 * seeds} runs, and in"
         f" {seeds - calm} of {seeds} with 80% noise",
         "all, and none",
         told == 2 * seeds and calm == seeds,
