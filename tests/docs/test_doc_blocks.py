@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from tamis.cli.main import build_parser, main
+from tests.test_house import NOT_WORDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -27,11 +28,6 @@ PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCS.rg
 PAGES["README.md"] = (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_WORDS = (
-    "chance", "mend", "mended", "say", "says", "tell", "tells", "told", "belief", "beliefs", "sure",
-    "slack", "spoil", "spoilt", "keeper", "desk", "shelf", "lookout", "shown", "asked", "guard",
-    "alike", "anew", "whole", "heed", "slopes",
-)  # fmt: skip
 NAMED = re.compile(r"(?<![\w/.-])(?:tamis|tests|benchmarks|examples|docs|results)/[\w./-]+")
 RUN = ("docs/start.md", "docs/how-to/")
 """Pages whose command lines run."""
