@@ -2,9 +2,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults advisories clean
+.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults advisories clean help
 
-demo: $(VENV)/.demo  ## train six methods side by side on a drifting stream, and show the result
+demo: $(VENV)/.demo  ## six methods side by side on a drifting stream: a table, plots and a page
 	$(BIN)/tamis demo
 
 test: $(VENV)/.ok  ## every contract and every module, in minutes
@@ -13,15 +13,15 @@ test: $(VENV)/.ok  ## every contract and every module, in minutes
 test-slow: $(VENV)/.ok  ## long faults, brokers under restart, browsers, ranks, the site, the wheel
 	$(BIN)/python -m pytest -m slow
 
-check: lint test test-slow  ## format, lint, types, import direction, all tests
+check: lint test test-slow  ## what CI runs: format, lint, types, import layers, all tests
 
-lint: $(VENV)/.ok
+lint: $(VENV)/.ok  ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.ok
+format: $(VENV)/.ok  ## format, and fix what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -42,16 +42,16 @@ bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 bench-ranks: $(VENV)/.ok  ## two ranks: picks, cost, bytes, kills, Ray; into docs/scale.md
 	$(BIN)/python -m benchmarks.ranks
 
-faults: $(VENV)/.ok  ## the matrix of faults, one line a row, half an hour, into docs/reliability.md
+faults: $(VENV)/.ok  ## the fault matrix, half an hour, into docs/reliability.md
 	$(BIN)/python -m tests.support.faults.matrix
 	$(BIN)/python -m benchmarks.faults_sources
 	$(BIN)/python -m tests.support.faults.matrix --page
 
-advisories: $(VENV)/.ok  ## known holes in the pinned packages; asks an online database
+advisories: $(VENV)/.ok  ## known vulnerabilities of the pinned packages; queries an online database
 	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
 
-results: $(VENV)/.ok  ## tables and figures of docs/results.md from the runs that are kept; no training
+results: $(VENV)/.ok  ## tables and figures of docs/results.md from kept runs; no training
 	$(BIN)/tamis lab reproduce page --out results/paper --page docs/results.md
 
 $(VENV)/.demo: pyproject.toml constraints.txt  ## what a first look takes
@@ -63,5 +63,8 @@ $(VENV)/.ok: $(VENV)/.demo  ## every extra and every tool
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch -e '.[dev]'
 	@touch $@
 
-clean:
+clean:  ## remove the virtual environment
 	rm -rf $(VENV)
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | expand -t 14
