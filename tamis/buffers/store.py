@@ -130,9 +130,9 @@ class Store:
             raise ValueError(f"a buffer of {self.capacity} rows cannot hold these")
         for name in ("labels", "ids", "uses") if rows else ():
             if rows[name].dim() != 1 or rows[name].dtype != torch.long:
-                raise ValueError(f"{name} of the buffer are no whole numbers, one a row")
+                raise ValueError(f"{name} of the buffer are not integers, one a row")
         if any(type(counts[name]) is not int or counts[name] < 0 for name in self.counts):
-            raise ValueError("the buffer counts in whole numbers from 0 on")
+            raise ValueError("the buffer counts in integers from 0 on")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Hold the rows of a state, and no others."""

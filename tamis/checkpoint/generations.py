@@ -169,7 +169,7 @@ class Checkpoints:
         others: Mapping[str, object] | None = None,
         allow_mismatch: bool = False,
     ) -> Restored:
-        """Bring back the newest generation that is as it was written, and say where it stood.
+        """Restore the newest generation that is as it was written, and return its slot and offset.
 
         Where it raises, the run may be half filled, and is not to be trained on.
         """
@@ -249,7 +249,7 @@ class Checkpoints:
 
     def _compare(self, manifest: Manifest, run: Resumable) -> None:
         """Raise where a run of this checkpoint would have continued with other numbers."""
-        here = json.loads(json.dumps(self._settings(run)))  # a tuple, say, comes back as a list
+        here = json.loads(json.dumps(self._settings(run)))  # a tuple, for one, comes back as a list
         places = (depends_on(place) for place in (manifest.versions, versions(run.device)))
         found = differences(manifest.settings, here) + differences(*places)
         if found:

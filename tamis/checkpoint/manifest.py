@@ -20,7 +20,7 @@ TENSORS, STATE = "tensors.safetensors", "state.json"
 MANIFEST, SEAL = "manifest.json", "manifest.sha256"
 NUMBERS_DEPEND_ON = ("tamis", "torch", "numpy", "machine", "instructions", "device", "threads")
 """Of the versions of a run. Another Python, for one, changes no number."""
-SHOWN, SHORT = 8, 60
+LISTED, SHORT = 8, 60
 """Differences listed, and characters of each side of one."""
 
 
@@ -67,7 +67,7 @@ def read_manifest(folder: Path) -> Manifest:
     if type(manifest.slot) is not int or not all(
         isinstance(part, dict) for part in (manifest.settings, manifest.versions)
     ):
-        raise DamagedFileError(f"{MANIFEST} says nothing that can be compared")
+        raise DamagedFileError(f"{MANIFEST} holds nothing that can be compared")
     return manifest
 
 
@@ -95,7 +95,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
             first = next((at for at, (one, other) in pairs if one != other), 0)
             name = ascii(name[:SHORT])[1:-1]  # it may come from an untrusted file
             found.append(f"{name} was {cut(was, first)} and is {cut(now, first)}")
-    return found[:SHOWN] + (["and more"] if len(found) > SHOWN else [])
+    return found[:LISTED] + (["and more"] if len(found) > LISTED else [])
 
 
 def cut(text: str, first: int) -> str:

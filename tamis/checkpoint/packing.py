@@ -141,7 +141,7 @@ def read_header(name: str, file: BinaryIO) -> dict[str, Entry]:
     try:
         entries = {key: to_entry(entry) for key, entry in header.items() if key != "__metadata__"}
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise DamagedFileError(f"{name} has a header that says nothing of tensors") from None
+        raise DamagedFileError(f"{name} has a header that does not describe tensors") from None
     for key, entry in entries.items():
         wanted = math.prod(entry.shape) * entry.kind.itemsize
         if (

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, help="folder of a run")
     add("--format", choices=FORMATS, default="csv", help="what to write (default csv)")
-    add("--which", choices=("all", "open", "settled"), default="all", help="rows (default all)")
+    add("--which", choices=("all", "open", "decided"), default="all", help="rows (default all)")
     add("--out", type=Path, help="file or folder (default review-FORMAT in the working folder)")
 
 

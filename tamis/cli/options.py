@@ -68,7 +68,7 @@ def add_run_options(parser: ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Return a whole number above 0."""
+    """Return an integer above 0."""
     number = int(text)
     if number < 1:
         raise ArgumentTypeError(f"{text} is not above 0")

@@ -80,7 +80,7 @@ def open_run(
 
 
 def open_loggers(options: Namespace, settings: Mapping[str, Any]) -> LoggerGroup:
-    """Open the experiment trackers that were asked for by --log."""
+    """Open the experiment trackers that --log names."""
     try:
         return LoggerGroup.of(options.log, options.out, settings)
     except LoggerError as error:

@@ -86,12 +86,12 @@ def train_stream(options: Namespace) -> int:
 
 
 def resumes(options: Namespace) -> bool:
-    """Return whether there is a run to resume, and that was asked for."""
+    """Return whether --resume is given and there is a run to resume."""
     return options.resume and has_checkpoint(options.out)
 
 
 def open_feed(options: Namespace, rejects: Rejects) -> Feed:
-    """Open the source, and say how its records become rows."""
+    """Open the source, with the rule that turns its records into rows."""
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
     elif options.inputs and options.label:
@@ -139,13 +139,13 @@ class Progress:
         self.feed = feed
         self.console = console
         self._status = Status("", console=console)
-        self._shown = monotonic()
+        self._updated = monotonic()
 
     def update(self, slot: Slot) -> None:
         """Show the slot, the records and what waits, if it is time."""
-        if monotonic() - self._shown < (SHOW_EVERY if self.console.is_terminal else PRINT_EVERY):
+        if monotonic() - self._updated < (SHOW_EVERY if self.console.is_terminal else PRINT_EVERY):
             return
-        self._shown = monotonic()
+        self._updated = monotonic()
         stats = self.feed.stats()
         waiting = "" if stats.behind is None else f", {stats.behind} wait"
         loss = "" if slot.loss is None else f", loss {slot.loss:.3f}"

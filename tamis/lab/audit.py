@@ -159,7 +159,7 @@ def price() -> Iterator[Cell]:
 
 
 def run_cell(cell: Cell, folder: Path | None = None) -> Result:
-    """Train, and say what came of it."""
+    """Train on a stream, and return its results."""
     torch.set_num_threads(1)
     data = load(cell.data, folder)
     trainer, items = prepare(cell, data)

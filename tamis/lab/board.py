@@ -82,7 +82,7 @@ def cells(
 
 
 def run_cell(cell: Cell, folder: Path | None = None) -> Result:
-    """Train, and say what came of it."""
+    """Train on a stream, and return its results."""
     torch.set_num_threads(1)
     method = {method.name: method for method in (*METHODS, *VARIANTS)}[cell.method]
     data = load(cell.data, folder)
@@ -91,7 +91,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     monitor, trained = Monitor(every=cell.slots + 1, patience=PATIENCE), 0
     started = perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # the board says so itself
+        warnings.simplefilter("ignore", CollapseWarning)  # the board counts them itself
         for slot in slots_of(runner, scene, method, cell.slots):
             monitor.update(slot)
             trained += len(slot.ids)

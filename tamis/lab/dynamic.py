@@ -1,7 +1,7 @@
 """The paper's dynamic stream: CIFAR-10 in four parts, each in the place of the one before.
 
 The paper gives .1 .3 .2 .15 as the clean ratios of the parts, having "randomised labels of a
-certain clean ratio of data": whether that share is right or wrong, it does not say. Both are run.
+certain clean ratio of data": it leaves open whether that share is right or wrong. Both are run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Parted(Scene):
             yield from [None] * (self.slots // len(self.ratios) - 1)
 
     def parts(self) -> Iterator[Samples]:
-        """Spoil the labels of each part."""
+        """Yield the parts, each with its share of labels corrupted."""
         return iter(
             Replay(
                 self.data.inputs[self.held],

@@ -1,4 +1,4 @@
-"""How the regret grows with the steps of a chain: the paper says as sqrt(M), its proof as M."""
+"""How the regret grows with the steps of a chain: as sqrt(M) by the paper, as M by its proof."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ WAYS = (LIMITED, UNLIMITED, DEFAULT, RANDOM)
 
 
 class Terrain(NamedTuple):
-    """A pool, where each of its rows lies, and the slope of the local loss there."""
+    """A pool, where each of its rows lies, and the gradient of the local loss there."""
 
     pool: Samples
     points: Tensor
@@ -119,8 +119,8 @@ class Recorder(Walk):
         self.price = self.points.new_zeros(len(starts))
         return self._go_step_by_step(starts.clone())[0].T
 
-    def _move(self, at: Tensor, slope: Tensor, counted: bool) -> None:
-        cost = self._cost_from(at, slope)
+    def _move(self, at: Tensor, gradient: Tensor, counted: bool) -> None:
+        cost = self._cost_from(at, gradient)
         if self.rule.dual_first:
             self._pay(at)
         at[:] = (cost + self.price[:, None] * self.excess).argmin(dim=1)
@@ -199,8 +199,8 @@ def ways_to_walk(
 ) -> tuple[Walking, Walking, Walking, Walking]:
     """Make ready the four ways to walk, from the same rows."""
     generator = Generator().manual_seed(seed)
-    shown = draw(all_rows(terrain.pool), len(terrain.pool), generator)
-    starts = shown[: settings.chains]
+    order = draw(all_rows(terrain.pool), len(terrain.pool), generator)
+    starts = order[: settings.chains]
     some = evenly_spaced(len(terrain.pool))
     units = measure(terrain.points[some], terrain.gradients[some], terrain.pool.uses)
     alpha = settings.step_size * units.step.item()
@@ -211,7 +211,7 @@ def ways_to_walk(
 
     def default(steps: int) -> Chains:
         rule = OGRSVariant(steps=steps, space=case.space)
-        candidates = shown[: max(rule.candidates or len(shown), len(starts))]
+        candidates = order[: max(rule.candidates or len(order), len(starts))]
         return record(rule, terrain.among(candidates), torch.arange(len(starts)))
 
     return (

@@ -37,12 +37,12 @@ def lagrangian_regret(gradients: Tensor) -> Tensor:
 class Constants:
     """What the paper assumes to be bounded, measured.
 
-    In the paper's letters: excess is G, slope is F1, diameter is D, margin is epsilon. Excess and
-    margin have one entry for each set of counts.
+    In the paper's letters: excess is G, steepest is F1, diameter is D, margin is epsilon. Excess
+    and margin have one entry for each set of counts.
     """
 
     excess: Tensor
-    slope: float
+    steepest: float
     diameter: float
     margin: Tensor
 
@@ -66,7 +66,7 @@ def multiplier_bound(
     """Bound the price by lemma 2, before its last line puts M^(-1/4) for gamma.
 
     In the paper's letters: step_size is alpha, price_step is gamma, span is i_0, which the lemma
-    leaves open. Infinite where Slater's condition fails: then the lemma says nothing.
+    leaves open. Infinite where Slater's condition fails: then the lemma bounds nothing.
     """
     excess, margin = constants.excess, constants.margin
     reach = price_step * excess  # the most that the price moves in a step: lemma 1
@@ -74,7 +74,7 @@ def multiplier_bound(
     log = (32 * reach.square() / margin.square()).log().clamp_min(0)
     threshold = (
         reach.square()
-        + 4 * price_step * constants.slope * constants.diameter
+        + 4 * price_step * constants.steepest * constants.diameter
         + constants.diameter**2 / (2 * step_size)
     ) / margin
     bound = threshold + span * (reach + 8 * reach.square() / margin * log)
@@ -109,7 +109,7 @@ def fit_exponent(
     if count < 2:
         raise ValueError("A power of M needs regrets at two numbers of steps or more.")
     if not (regrets.mean(dim=(0, 1)) > 0).all():
-        raise ValueError("A regret of 0 has no logarithm: no chain was on a slope.")
+        raise ValueError("A regret of 0 has no logarithm: no chain had a gradient.")
     repeat = torch.randint(repeats, (draws, repeats, 1), generator=generator)
     chain = torch.randint(chains, (draws, repeats, chains), generator=generator)
     drawn = slope_of(steps, regrets[repeat, chain].mean(dim=(1, 2)))
@@ -118,7 +118,7 @@ def fit_exponent(
 
 
 def slope_of(steps: Tensor, regrets: Tensor) -> Tensor:
-    """Slope of the straight line through log regrets, (..., steps), over log steps."""
+    """Return the slope of the straight line through log regrets, (..., steps), over log steps."""
     across = steps.to(torch.float64).log()
     across = across - across.mean()
     return regrets.to(torch.float64).log() @ across / across.square().sum()

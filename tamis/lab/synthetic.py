@@ -25,7 +25,7 @@ class Settings:
 
     From the paper's text: samples, clean_ratio, warm_up. From the authors' script: slots, Adam and
     its rate, test_every, and k in the warm-up; afterwards the script picks 1 row a slot, here k
-    stays. The rest the authors do not say, and it was chosen once, before any result.
+    stays. The authors do not give the rest; it was chosen once, before any result.
     """
 
     samples: int = 300
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def separation(self) -> float:
-        """Chance that a wrong label has a larger loss than a right one; 0.5 is blind."""
+        """Probability that a wrong label has a larger loss than a right one; 0.5 is blind."""
         if self.held.clean is None:
             raise ValueError("Only a simulation knows which labels are right.")
         wrong, right = self.losses[~self.held.clean], self.losses[self.held.clean]

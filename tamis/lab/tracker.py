@@ -86,7 +86,7 @@ class Result(Cell):
     any change. `followed` counts slots from a change of noise until the estimate is within 0.05 of
     the new ratio, `followed_by_alarm` those of the alarm's own estimate, `late_error` is the error
     from 1,000 slots after it on. `false_alarms` were given while nothing had changed. The first
-    alarm after a change came `delay` slots later and said `kind`; `repeats` came after it.
+    alarm after a change came `delay` slots later and reported `kind`; `repeats` came after it.
     """
 
     error: float = math.nan
@@ -119,7 +119,7 @@ class Reading:
 
 
 class Both(Tracker):
-    """A plain tracker, and an alarm that is shown the same."""
+    """A plain tracker, and an alarm that sees the same predictions."""
 
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
@@ -146,7 +146,7 @@ def cells(
 
 
 def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Result:
-    """Train on a stream, and say how it was followed."""
+    """Train on a stream, and return how well it was followed."""
     torch.set_num_threads(1)
     started = perf_counter()
     data = DATA[cell.data](folder)
@@ -219,7 +219,7 @@ def measure(cell: Cell, readings: Sequence[Reading]) -> dict[str, Any]:
 def judge(cell: Cell, alarms: Sequence[tuple[int, Change]]) -> dict[str, Any]:
     """Separate correct alarms from false ones."""
     later = [
-        (slot - cell.changes_at, said.kind) for slot, said in alarms if slot >= cell.changes_at
+        (slot - cell.changes_at, change.kind) for slot, change in alarms if slot >= cell.changes_at
     ]
     figures: dict[str, Any] = {"false_alarms": len(alarms) - len(later)}
     if later:
@@ -262,7 +262,7 @@ def scores(results: Sequence[Result]) -> list[Score]:
     The dummy has the mean rate and the mix of kinds of all alarms that were given, and fires with
     no regard to the stream.
     """
-    said = [result.kind for result in results if result.kind]
+    kinds = [result.kind for result in results if result.kind]
     alarms = sum(r.false_alarms + r.repeats + bool(r.kind) for r in results)
     rate = alarms / sum(result.slots for result in results)
     parts = [steady_score(results, rate)]
@@ -271,13 +271,13 @@ def scores(results: Sequence[Result]) -> list[Score]:
         if not mine:
             continue
         in_time = [result for result in mine if result.delay <= IN_TIME]
-        by_chance = mean(1 - math.exp(-rate * min(IN_TIME, r.slots - r.changes_at)) for r in mine)
+        at_random = mean(1 - math.exp(-rate * min(IN_TIME, r.slots - r.changes_at)) for r in mine)
         parts.append(
             Score(
                 change, len(mine), len(in_time) / len(mine),
                 sum(result.kind == right for result in in_time) / len(mine),
                 average([result.delay for result in in_time]),
-                by_chance, by_chance * said.count(right) / max(1, len(said)),
+                at_random, at_random * kinds.count(right) / max(1, len(kinds)),
             )
         )  # fmt: skip
     return parts
@@ -287,8 +287,8 @@ def steady_score(results: Sequence[Result], rate: float) -> Score:
     """Share of runs with a false alarm."""
     steady = [result for result in results if result.change == STEADY]
     wrong = average([float(result.false_alarms > 0) for result in steady])
-    by_chance = average([1 - math.exp(-rate * result.slots) for result in steady])
-    return Score(STEADY, len(steady), wrong, math.nan, math.nan, by_chance, math.nan)
+    at_random = average([1 - math.exp(-rate * result.slots) for result in steady])
+    return Score(STEADY, len(steady), wrong, math.nan, math.nan, at_random, math.nan)
 
 
 def false_rate(results: Sequence[Result]) -> float:

@@ -43,8 +43,8 @@ class RunningConfusion:
         Rows that are not finite are left out. Logits that are themselves
         the variable of a gradient come from a selector, which must change nothing.
         """
-        asked_for = logits.is_leaf and logits.requires_grad
-        if asked_for or not torch.is_grad_enabled():
+        of_selector = logits.is_leaf and logits.requires_grad
+        if of_selector or not torch.is_grad_enabled():
             return
         with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
             shares = logits.float().softmax(dim=1)

@@ -6,6 +6,7 @@ NeurIPS 2013, lemma 1.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,12 +24,8 @@ from tamis.losses.targets import at_least_single, at_target
 
 
 @dataclass(frozen=True, eq=False)
-class Forward:
-    """Cross entropy of the given label under probabilities passed through the confusion.
-
-    Patrini et al., theorem 2. `confusion` is a matrix, true class by given class, or one that is
-    estimated on the way.
-    """
+class Corrected(ABC):
+    """A loss that holds a confusion, and counts each batch where that is a running one."""
 
     confusion: Tensor | RunningConfusion = field(default_factory=RunningConfusion)
 
@@ -38,8 +35,7 @@ class Forward:
 
     def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return one loss per row, then count the batch where the confusion is a running one."""
-        log_shares = given_log_shares(logits, matrix_for(self.confusion, logits))
-        losses = -at_target(log_shares, targets)
+        losses = self._losses(logits, targets)
         if isinstance(self.confusion, RunningConfusion):
             self.confusion.update(logits, targets)
         return losses
@@ -53,9 +49,26 @@ class Forward:
         if isinstance(self.confusion, RunningConfusion):
             self.confusion.load_state_dict(state)
 
+    @abstractmethod
+    def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return one loss per row."""
+
 
 @dataclass(frozen=True, eq=False)
-class Backward:
+class Forward(Corrected):
+    """Cross entropy of the given label under probabilities passed through the confusion.
+
+    Patrini et al., theorem 2. `confusion` is a matrix, true class by given class, or one that is
+    estimated on the way.
+    """
+
+    def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        log_shares = given_log_shares(logits, matrix_for(self.confusion, logits))
+        return -at_target(log_shares, targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Backward(Corrected):
     """Cross entropies of all classes, weighed so that their mean over given labels is right.
 
     Patrini et al., theorem 1: the row of the inverse confusion that the given label names. With two
@@ -66,32 +79,17 @@ class Backward:
     `invert`, and the losses are no longer unbiased.
     """
 
-    confusion: Tensor | RunningConfusion = field(default_factory=RunningConfusion)
     floor: float = 0.05
 
     def __post_init__(self) -> None:
         if not 0 < self.floor <= 1:
             raise ValueError(f"The floor of singular values lies in (0, 1], got {self.floor}.")
-        if isinstance(self.confusion, Tensor):
-            check_confusion(self.confusion)
+        super().__post_init__()
 
-    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per row, then count the batch where the confusion is a running one."""
+    def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(logits.device.type, enabled=False):
             each = -at_least_single(logits).log_softmax(dim=1)
-            losses = at_target(each @ self._inverse(logits).to(each).T, targets)
-        if isinstance(self.confusion, RunningConfusion):
-            self.confusion.update(logits, targets)
-        return losses
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return what a running confusion has counted; a known one counts nothing."""
-        return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` returned."""
-        if isinstance(self.confusion, RunningConfusion):
-            self.confusion.load_state_dict(state)
+            return at_target(each @ self._inverse(logits).to(each).T, targets)
 
     def _inverse(self, logits: Tensor) -> Tensor:
         known = self._known

@@ -119,7 +119,7 @@ def collapses(slots: list[SlotPicks]) -> list[str]:
         found.append(f"class {label} has vanished from the picks")
     stayed = [slot.stayed for slot in slots if slot.stayed is not None]
     if stayed and min(stayed) >= 1:
-        found.append("no chain has moved: the step is too small, so picks are at chance")
+        found.append("no chain has moved: the step is too small, so picks are random")
     ids = torch.cat([slot.ids for slot in slots])
     room = min(len(ids), slots[-1].held)
     if len(ids.unique()) < 0.05 * room:

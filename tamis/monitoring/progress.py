@@ -34,7 +34,7 @@ class Bar:
         self._task = self._progress.add_task(title, total=total, note="")
 
     def advance(self, note: str = "") -> None:
-        """Count one more slot; the note is shown beside the count."""
+        """Count one more slot; the note stands beside the count."""
         self.done += 1
         self._progress.update(self._task, advance=1, note=note)
         if not self._console.is_terminal and self.done % max(1, self.total // LINES) == 0:

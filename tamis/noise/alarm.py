@@ -1,4 +1,4 @@
-"""Drift detection that tells a change of the label noise from a change of the concept.
+"""Drift detection that distinguishes a change of label noise from a change of concept.
 
 It sees what the tracker sees, predictions made before training, and compares the newest rows with
 those before them.

@@ -51,7 +51,7 @@ class Corrections:
     @property
     def decided(self) -> set[str]:
         """Names of the rows that have been kept, relabelled or dropped."""
-        return {name for name, found in self.decisions.in_force().items() if found.settled}
+        return self.decisions.decided()
 
     def correct(self, samples: Samples, names: Sequence[str] | None = None) -> Samples:
         """Return arriving rows with their labels corrected, without those that were dropped."""

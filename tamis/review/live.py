@@ -58,7 +58,7 @@ class LiveSuspects:
     preview: makes the preview of a row
     queue: holds the worst suspects
     every: slots from one round to the next
-    settled: returns the ids of all rows whose label is settled
+    decided: returns the ids of all rows whose label is decided
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LiveSuspects:
         *,
         queue: ReviewQueue | None = None,
         every: int = 1000,
-        settled: Callable[[], set[str]] = set,
+        decided: Callable[[], set[str]] = set,
     ) -> None:
         self.folder = folder
         self.trainer = trainer
@@ -78,7 +78,7 @@ class LiveSuspects:
         self.preview = preview
         self.queue = queue or ReviewQueue()
         self.every = every
-        self.settled = settled
+        self.decided = decided
         self._waiting: list[Waiting] = []
         self._generator = torch.Generator().manual_seed(0)
 
@@ -94,7 +94,7 @@ class LiveSuspects:
 
     def rescore(self, slot: int) -> None:
         """Score the rows that wait and those in the queue, and write the suspects."""
-        self.queue.set_settled(self.settled())
+        self.queue.set_decided(self.decided())
         if not self._waiting or not len(self.trainer.buffer):
             return
         held = self.trainer.buffer.pool()

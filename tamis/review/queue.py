@@ -30,7 +30,7 @@ class ReviewQueue:
         self.half_life = half_life
         self.now = 0
         self._entries: dict[str, tuple[Suspect, int]] = {}
-        self._settled: set[str] = set()
+        self._decided: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -42,7 +42,7 @@ class ReviewQueue:
         """Add suspects, and remove the least where the queue is full."""
         self.now = max(self.now, slot)
         for suspect in suspects:
-            if suspect.id not in self._settled:
+            if suspect.id not in self._decided:
                 self._entries[suspect.id] = suspect, slot
         if len(self._entries) > self.size:
             kept = self._ranked()[: self.size]
@@ -58,10 +58,10 @@ class ReviewQueue:
             return
         self._entries[name] = replace(suspect, score=score, suggested=suggested), slot
 
-    def set_settled(self, names: Iterable[str]) -> None:
-        """Set all ids whose label is settled: they are removed, and not added until undone."""
-        self._settled = set(names)
-        for name in self._settled & self._entries.keys():
+    def set_decided(self, names: Iterable[str]) -> None:
+        """Set all ids that are decided: they are removed, and not added until undone."""
+        self._decided = set(names)
+        for name in self._decided & self._entries.keys():
             del self._entries[name]
 
     def ranked(self) -> list[Suspect]:

@@ -39,8 +39,8 @@ class Decision:
     previous: tuple[Action, str | None] | None = None
 
     @property
-    def settled(self) -> bool:
-        """Return whether it settles the label: a skip leaves it open."""
+    def decided(self) -> bool:
+        """Whether the label is decided: a skip leaves it open."""
         return self.decision in ("keep", "relabel", "drop")
 
     def to_json(self) -> JsonObject:
@@ -111,9 +111,9 @@ class Decisions:
         """Return the decisions in force, by id."""
         return {name: stack[-1] for name, stack in self._stacks.items() if stack}
 
-    def settled(self) -> set[str]:
-        """Return the ids of the rows whose label is settled."""
-        return {name for name, found in self.in_force().items() if found.settled}
+    def decided(self) -> set[str]:
+        """Return the ids of the rows that have been kept, relabelled or dropped."""
+        return {name for name, found in self.in_force().items() if found.decided}
 
     def decide(self, decision: Decision, sync: bool = True) -> Decision:
         """Append a decision, and return it as written; `sync` waits for the disk.

@@ -1,4 +1,4 @@
-"""The log of a run, read as columns."""
+"""The log of a monitor, read as columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from tamis.monitoring.record import NUMBERS, SlotRecord
 from tamis.runs.json_lines import Tail
-from tamis.runs.layout import RunFiles
 
 
 class Warned(NamedTuple):
@@ -27,9 +26,9 @@ class History:
     line counts.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.warnings: list[Warned] = []
-        self._tail = Tail(folder / RunFiles.log)
+        self._tail = Tail(path)
         self._columns = {name: array("d") for name in NUMBERS}
         self.refresh()
 

@@ -35,7 +35,7 @@ class Run:
             )
         self.folder = folder
         self.metadata = read_metadata(folder)
-        self.history = History(folder)
+        self.history = History(folder / RunFiles.log)
         self.estimates = EstimateHistory(folder)
         self.suspects = SuspectIndex(folder)
         self.decisions = Decisions(folder / RunFiles.decisions)

@@ -86,7 +86,7 @@ def label_of(record: Any, name: str, numbers: Mapping[str, int]) -> int:
     """Return the number of a record's class."""
     label = cell(record, name)
     if isinstance(label, float) and label.is_integer():
-        label = int(label)  # as columns of whole numbers come, where one of them is missing
+        label = int(label)  # as columns of integers come, where one of them is missing
     if isinstance(label, bytes):
         label = label.decode(errors="replace")
     return class_of(label, numbers)

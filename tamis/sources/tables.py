@@ -146,7 +146,7 @@ def open_table(
 
 
 def in_order(names: set[str]) -> tuple[str, ...]:
-    """Return class names in order: as numbers where all are whole numbers, else alphabetically."""
+    """Return class names in order: as numbers where all are integers, else alphabetically."""
     try:
         return tuple(sorted(names, key=int))
     except ValueError:

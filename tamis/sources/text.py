@@ -34,7 +34,7 @@ class JSONLines:
 
     def entries(self, position: int) -> Iterator[Entry]:
         """Yield records from a byte on."""
-        for line, start, end in whole_lines(self.file, position, self.final):
+        for line, start, end in complete_lines(self.file, position, self.final):
             if isinstance(line, Unreadable):
                 yield Entry(line, start, end)
             elif line.strip():
@@ -110,7 +110,7 @@ class Continued:
     """
 
     def __init__(self, file: BinaryIO, position: int, final: bool) -> None:
-        self._lines = whole_lines(file, position, final)
+        self._lines = complete_lines(file, position, final)
         self.end = self.first_end = position
         self.first: bytes | None = None
 
@@ -136,12 +136,12 @@ class Continued:
         return raw.decode()
 
 
-def whole_lines(
+def complete_lines(
     file: BinaryIO, position: int, final: bool
 ) -> Iterator[tuple[bytes | Unreadable, int, int]]:
     """Yield lines that end in a newline, each with its start and end.
 
-    What follows the last newline is half a line, unless the file is said to be final. The file may
+    What follows the last newline is half a line, unless `final` is set. The file may
     be read elsewhere between two lines.
     """
     position = skip_the_end_of_a_line(file, position)

@@ -20,7 +20,7 @@ OnBad = Literal["raise", "skip", "quarantine"]
 NOT_NUMBERS = "inputs are not numbers"
 NOT_FINITE = "inputs not finite"
 CHANGED = "inputs of another shape or type"
-NOT_WHOLE = "labels are not whole numbers"
+NOT_INTEGERS = "labels are not integers"
 NOT_A_CLASS = "label is not a class"
 NO_LABEL = "label missing"
 BAD_FIELDS = "fields do not fit the header"
@@ -85,7 +85,7 @@ def check_id(row_id: Any) -> int | None:
     """Return an id as an int, or None; raise where it does not fit into 63 bits."""
     number = None if row_id is None else int(row_id)
     if number is not None and not 0 <= number < 2**63:
-        raise BadRecordError("id is not a whole number of 63 bits", str(number)[:100])
+        raise BadRecordError("id is not an integer of 63 bits", str(number)[:100])
     return number
 
 
@@ -212,9 +212,9 @@ class Validator:
     def _check_chunk(self, samples: Samples) -> None:
         labels, inputs = samples.labels, samples.inputs
         if labels.dim() != 1:
-            raise BadRecordError(NOT_WHOLE, f"shape {tuple(labels.shape)}, not one class a row")
+            raise BadRecordError(NOT_INTEGERS, f"shape {tuple(labels.shape)}, not one class a row")
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-            raise BadRecordError(NOT_WHOLE, str(labels.dtype).removeprefix("torch."))
+            raise BadRecordError(NOT_INTEGERS, str(labels.dtype).removeprefix("torch."))
         if inputs.dim() < 2:
             raise BadRecordError(NOT_NUMBERS, "no feature dimension")
         if self._kind:
@@ -248,7 +248,7 @@ def pair_of(item: Any) -> tuple[Any, Any]:
 def text_fault(inputs: Any, labels: Any) -> str | None:
     """Return the reason to reject a pair where one side holds text."""
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "OUS":
-        return NOT_WHOLE
+        return NOT_INTEGERS
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUS":
         return NOT_NUMBERS
     return None

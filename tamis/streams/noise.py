@@ -73,7 +73,7 @@ class Redrawn:
 
 @dataclass(frozen=True)
 class PairFlip:
-    """A wrong label is the next class: each class is taken for one look-alike."""
+    """A wrong label is the next class: each class is taken for one that it resembles."""
 
     classes: int
 

@@ -148,7 +148,7 @@ class BaseTrainer(ABC):
 def accept(
     validator: Validator, item: Any, learner: Learner, *, predict: bool
 ) -> tuple[Samples, Tensor | None]:
-    """Return the good rows of an item, and what the averaged model predicts for them, if asked."""
+    """Return the good rows of an item, and, with `predict`, the averaged model's logits."""
     samples = validator.validate(item).to(learner.device)
     if not len(samples) or not (predict or validator.classes is None):
         return samples, None

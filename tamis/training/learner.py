@@ -118,6 +118,6 @@ class Learner:
 
 
 def check_counts(counts: list[object]) -> None:
-    """Refuse counts that are no whole numbers from 0 on."""
+    """Refuse counts that are not integers from 0 on."""
     if any(type(count) is not int or count < 0 for count in counts):
-        raise ValueError("the counters are no whole numbers from 0 on")
+        raise ValueError("the counters are not integers from 0 on")

@@ -18,7 +18,7 @@ class Positioned(Protocol):
 
     @property
     def offset(self) -> Any:
-        """JSON that says where the stream is, after the last samples that it yielded."""
+        """Position of the stream as JSON, after the last samples that it yielded."""
 
     def seek(self, offset: Any) -> None:
         """Continue from an offset."""

@@ -48,7 +48,7 @@ class RunRecorder:
         another = corrections and corrections.resolve() != decisions.resolve()
         self.given = Corrections(corrections, classes) if corrections and another else None
         self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
-        self.live = LiveSuspects(folder, trainer, classes, self.preview, settled=self.decided)
+        self.live = LiveSuspects(folder, trainer, classes, self.preview, decided=self.decided)
 
     def begin(self, resumed: bool) -> None:
         """Write the metadata; a new run removes what another has left."""

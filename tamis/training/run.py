@@ -158,7 +158,7 @@ class TrainingRun:
         """Save, write the model and the suspects, and return the suspects still to be decided.
 
         Suspects are looked for among `rows`, samples with the ids of their rows as text; without
-        it, among the rows held. `rows_per_slot` says how many arrived a slot, where rows are
+        it, among the rows held. `rows_per_slot` is how many arrived a slot, where rows are
         numbered as they came. Returns None where a signal left no time to look.
         """
         self.finished = True

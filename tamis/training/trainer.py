@@ -46,7 +46,7 @@ class Trainer(BaseTrainer):
     buffer: the rows held.
     k: picks a slot, the paper's K.
     warm_up: first slots that pick at random. "auto" is as many as the selector prefers; the default
-        is 0, so that a trainer selects from its first slot unless asked otherwise.
+        is 0, so that a trainer selects from its first slot by default.
     window: states that the selector looks through, the paper's w: the last so many, their running
         "average", or, by "auto", what the selector prefers.
     ema: decay of a running average of the weights, evaluated beside the model; None keeps none.

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tamis.noise import Estimate
-from tamis.web.log import Log
+from tamis.runs import History
 
 COLOURS = ("#1f6feb", "#8a8f98", "#d9822b", "#b45f9a", "#444444", "#2f9e64")
 SMOOTH = 50
 
 
-def draw_accuracy(logs: Mapping[str, Log], clean_ratio: Callable[[int], float]) -> Figure:
+def draw_accuracy(logs: Mapping[str, History], clean_ratio: Callable[[int], float]) -> Figure:
     """Test accuracy of the averaged weights over slots, and thinner that of the raw ones."""
     figure, axes = under_clean_ratio(logs, clean_ratio)
     for colour, (name, log) in zip(COLOURS, logs.items(), strict=False):
@@ -31,12 +31,14 @@ def draw_accuracy(logs: Mapping[str, Log], clean_ratio: Callable[[int], float]) 
 
 
 def draw_share(
-    logs: Mapping[str, Log], name: str, title: str, clean_ratio: Callable[[int], float]
+    logs: Mapping[str, History], name: str, title: str, clean_ratio: Callable[[int], float]
 ) -> Figure:
     """Draw a share that every slot has, smoothed over 50 slots."""
     figure, axes = under_clean_ratio(logs, clean_ratio)
     for colour, (method, log) in zip(COLOURS, logs.items(), strict=False):
-        axes.plot(*log.smooth(name, SMOOTH), color=colour, linewidth=1.8, label=method)
+        axes.plot(
+            *log.smooth(name, max(1, len(log) // SMOOTH)), color=colour, linewidth=1.8, label=method
+        )
     axes.set_ylabel(title)
     axes.set_ylim(0, 1.02)
     axes.legend(frameon=False, fontsize=8, loc="lower right")
@@ -63,7 +65,7 @@ def draw_tracked(tracked: Mapping[int, Estimate], clean_ratio: Callable[[int], f
 
 
 def under_clean_ratio(
-    logs: Mapping[str, Log], clean_ratio: Callable[[int], float]
+    logs: Mapping[str, History], clean_ratio: Callable[[int], float]
 ) -> tuple[Figure, Axes]:
     """Two axes over the same slots: a strip with the clean ratio, and room for curves below."""
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")

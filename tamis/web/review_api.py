@@ -25,7 +25,7 @@ from tamis.web.run_plots import plots_of
 PAGE = 60
 """Suspects in one response."""
 REDRAWN = 5.0
-"""Seconds from one drawing of the plots to the next at the least, to leave the CPU to the run."""
+"""Seconds from one drawing of the plots to the next at the least, so that the run has the CPU."""
 LONGEST = 2000
 """Characters of an id in a request, at the most."""
 
@@ -104,9 +104,9 @@ class ReviewAPI:
             run = self.run
             run.refresh()
             found = [suspect for suspect in run.suspects if matches(suspect)]
-            shown = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
+            listed = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
             items = [
-                suspect.to_json() | {"decision": self._decision(suspect.id)} for suspect in shown
+                suspect.to_json() | {"decision": self._decision(suspect.id)} for suspect in listed
             ]
             return {
                 "items": items,
@@ -114,7 +114,7 @@ class ReviewAPI:
                 "all": len(run.suspects),
                 "size": PAGE,
                 "classes": run.classes,
-                "settled": len(run.decisions.settled()),
+                "decided": len(run.decisions.decided()),
                 "version": run.versions["suspects"],
             }
 
@@ -163,17 +163,17 @@ class ReviewAPI:
         low, high = number(query, "low", 0.0, float), number(query, "high", 1.0, float)
         given, suggested = query.get("given"), query.get("suggested")
         which = query.get("which", "open")
-        if which not in ("open", "settled", "all"):
-            raise BadRequestError("Suspects are open, settled, or all.")
+        if which not in ("open", "decided", "all"):
+            raise BadRequestError("Suspects are open, decided, or all.")
         with self._lock:
-            settled = self.run.decisions.settled()
+            decided = self.run.decisions.decided()
 
         def matches(suspect: Suspect) -> bool:
             return (
                 low <= suspect.score <= high
                 and given in (None, suspect.given)
                 and suggested in (None, suspect.suggested)
-                and (which == "all" or (suspect.id in settled) == (which == "settled"))
+                and (which == "all" or (suspect.id in decided) == (which == "decided"))
             )
 
         return matches

@@ -21,22 +21,22 @@ from tamis.web.run_plots import Plot, plots_of
 from tamis.web.svg import to_inline_svg
 from tamis.web.tiles import tiles_of
 
-SHOWN = 48
+SUSPECTS = 48
 """Suspects on the page."""
 TIMES = 4
-"""Slots at which the confusion of labels is shown."""
+"""Slots at which the confusion of labels is drawn."""
 MOST_CLASSES = 12
-"""Classes in a table of confusion; of more, those that are mixed up most."""
+"""Classes in a table of confusion; of more, those that are confused most."""
 HOTTEST = 5
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPlot:
     """A plot as a template needs it. `href` leads to its numbers."""
 
     name: str
     title: str
-    says: str
+    caption: str
     svg: Markup
     href: str
 
@@ -86,21 +86,21 @@ def asset(name: str) -> str:
     return loader.get_source(environment(), name)[0]
 
 
-def write_run_page(run: Run, page: Path | None = None, shown: int = SHOWN) -> Path:
+def write_run_page(run: Run, page: Path | None = None, chosen: int = SUSPECTS) -> Path:
     """Write the page, and return where it is."""
     page = page or run.folder / RunFiles.report
-    write_atomically(page, render_run(run, shown).encode())
+    write_atomically(page, render_run(run, chosen).encode())
     return page
 
 
-def render_run(run: Run, shown: int = SHOWN) -> str:
+def render_run(run: Run, chosen: int = SUSPECTS) -> str:
     """Return the page as text."""
     return (
         environment()
         .get_template("run.html")
         .render(
             css=Markup(asset("page.css")),  # noqa: S704
-            cards=run.suspects.read(list(run.suspects)[:shown]),
+            cards=run.suspects.read(list(run.suspects)[:chosen]),
             decided=lambda name: describe_decision(run, name),
             suspects_href=as_data(suspects_csv(run)),
             **curves_of(run),
@@ -141,11 +141,11 @@ def draw_all(seen: Snapshot, link: str | None = None) -> dict[str, Any]:
     }
 
 
-def draw(plot: Plot, link: str | None = None) -> Drawn:
+def draw(plot: Plot, link: str | None = None) -> DrawnPlot:
     """Draw a plot. What is in the SVG is numbers and words of ours, and escaped names."""
     href = f"{link}{plot.name}.csv" if link else as_data(plot.to_csv())
     svg = Markup(to_inline_svg(plot))  # noqa: S704
-    return Drawn(plot.name, plot.title, plot.says, svg, href)
+    return DrawnPlot(plot.name, plot.title, plot.caption, svg, href)
 
 
 def as_data(content: str) -> str:
@@ -167,10 +167,10 @@ def heats_of(run: Run) -> tuple[list[Heat], int | None]:
     if not points:
         return [], None
     classes = names_of(run, len(points[-1].confusion or ()))
-    shown = most_mixed(points[-1], len(classes))
+    chosen = most_confused(points[-1], len(classes))
     picked = [points[round(at * (len(points) - 1) / max(1, TIMES - 1))] for at in range(TIMES)]
-    heats = [heat_of(point, classes, shown) for point in {p.slot: p for p in picked}.values()]
-    return heats, len(shown) if len(shown) < len(classes) else None
+    heats = [heat_of(point, classes, chosen) for point in {p.slot: p for p in picked}.values()]
+    return heats, len(chosen) if len(chosen) < len(classes) else None
 
 
 def names_of(run: Run, count: int) -> list[str]:
@@ -179,7 +179,7 @@ def names_of(run: Run, count: int) -> list[str]:
     return known if len(known) == count else [str(label) for label in range(count)]
 
 
-def most_mixed(point: EstimatePoint, classes: int) -> list[int]:
+def most_confused(point: EstimatePoint, classes: int) -> list[int]:
     """Return the classes that are confused most, in their order."""
     rows = point.confusion or ()
     wrong = [
@@ -189,18 +189,18 @@ def most_mixed(point: EstimatePoint, classes: int) -> list[int]:
     return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:MOST_CLASSES])
 
 
-def heat_of(point: EstimatePoint, classes: Sequence[str], shown: Sequence[int]) -> Heat:
+def heat_of(point: EstimatePoint, classes: Sequence[str], chosen: Sequence[int]) -> Heat:
     """Turn shares into cells."""
     table = point.confusion or ()
     rows = []
-    for row in shown:
-        shares = [table[row][column] for column in shown]
+    for row in chosen:
+        shares = [table[row][column] for column in chosen]
         cells = [
             Cell(f"{100 * share:.0f}", min(HOTTEST, round(share * 2 * HOTTEST)), row == column)
-            for column, share in zip(shown, shares, strict=True)
+            for column, share in zip(chosen, shares, strict=True)
         ]
         rows.append(Row(classes[row], cells))
-    return Heat(point.slot, [classes[label] for label in shown], rows)
+    return Heat(point.slot, [classes[label] for label in chosen], rows)
 
 
 def confusion_csv(run: Run) -> str:

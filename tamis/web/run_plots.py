@@ -28,7 +28,7 @@ class Plot:
 
     name: str
     title: str
-    says: str
+    caption: str
     columns: Mapping[str, Sequence[object]]
     draw: Callable[[], Figure]
 
@@ -112,15 +112,15 @@ def curves(
     runs: Mapping[str, Run],
     name: str,
     title: str,
-    says: str,
-    asked: Mapping[str, Callable[[History], Curve]],
+    caption: str,
+    series: Mapping[str, Callable[[History], Curve]],
     share: bool = True,
 ) -> Plot:
     """Draw some columns over slots: the first thick, the others thin; alarms as marks."""
     found = {
-        (run_name, label): ask(run.history)
+        (run_name, label): read(run.history)
         for run_name, run in runs.items()
-        for label, ask in asked.items()
+        for label, read in series.items()
     }
 
     alarms = alarms_of(runs)
@@ -128,7 +128,7 @@ def curves(
     def draw() -> Figure:
         figure, axes = blank()
         for at, run_name in enumerate(runs):
-            for order, label in enumerate(asked):
+            for order, label in enumerate(series):
                 slots, values = found[run_name, label]
                 if not len(slots):
                     continue
@@ -142,7 +142,7 @@ def curves(
         finish(axes, alarms, share)
         return figure
 
-    return Plot(name, title, says, columns_of(found, len(runs) > 1), draw)
+    return Plot(name, title, caption, columns_of(found, len(runs) > 1), draw)
 
 
 def clean_ratio(runs: Mapping[str, Run]) -> Plot:
@@ -178,8 +178,10 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     columns: dict[str, list[object]] = {"run": [name for name, _ in rows]} if len(runs) > 1 else {}
     for part in ("slot", "value", "low", "high", "true"):
         columns[part] = [getattr(point, part) for _, point in rows]
-    says = "Share of arriving labels that are right, as the tracker estimates it, with a 90% band."
-    return Plot("clean_ratio", "Clean ratio of what arrives", says, columns, draw)
+    caption = (
+        "Share of arriving labels that are right, as the tracker estimates it, with a 90% band."
+    )
+    return Plot("clean_ratio", "Clean ratio of what arrives", caption, columns, draw)
 
 
 def by_class(run: Run) -> Plot:
@@ -208,8 +210,8 @@ def by_class(run: Run) -> Plot:
             (point.by_class or ())[label] if label < len(point.by_class or ()) else None
             for point in points
         ]
-    says = "Share of right labels among those given, for each label; the least right are named."
-    return Plot("by_class", "Clean ratio by given label", says, columns, draw)
+    caption = "Share of right labels among those given, for each label; the least right are named."
+    return Plot("by_class", "Clean ratio by given label", caption, columns, draw)
 
 
 def shares_of_class(points: Sequence[EstimatePoint], label: int) -> tuple[list[int], list[float]]:
@@ -230,7 +232,7 @@ def share_of(points: Sequence[EstimatePoint], label: int) -> float:
 
 
 def blank() -> tuple[Figure, Axes]:
-    """Make room for curves."""
+    """Return a figure with empty axes over slots."""
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -238,8 +240,7 @@ def blank() -> tuple[Figure, Axes]:
     axes.set_axisbelow(True)
     axes.tick_params(colors=INK)
     axes.set_xlabel("slot", color=INK)
-    for spine in axes.spines.values():
-        spine.set_color(INK)
+    axes.spines[:].set_color(INK)
     return figure, axes
 
 

@@ -61,8 +61,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Send a page, a part of it, or data."""
         address = urlsplit(self.path)
-        asked = dict(parse_qsl(address.query))
-        if not self._may_enter(address.path, asked):
+        query = dict(parse_qsl(address.query))
+        if not self._may_enter(address.path, query):
             return
         api = self.server.api
         if address.path in ASSETS:
@@ -80,9 +80,9 @@ class Handler(BaseHTTPRequestHandler):
         elif address.path == "/state":
             self._answer_json(api.state)
         elif address.path == "/suspects":
-            self._answer_json(lambda: api.suspects(asked))
+            self._answer_json(lambda: api.suspects(query))
         elif address.path == "/neighbours":
-            self._answer_json(lambda: api.neighbours(asked.get("id", "")))
+            self._answer_json(lambda: api.neighbours(query.get("id", "")))
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
 
@@ -102,8 +102,8 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing: addresses may hold ids, and the token."""
 
-    def _may_enter(self, path: str, asked: dict[str, str]) -> bool:
-        access, token = self.server.access, asked.get("token")
+    def _may_enter(self, path: str, query: dict[str, str]) -> bool:
+        access, token = self.server.access, query.get("token")
         if not access.answers_to(self.headers.get("Host")):
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this server.")
             return False

@@ -29,7 +29,7 @@ def to_inline_svg(plot: Plot) -> str:
     text = STYLE.sub(as_attributes, text)
     text = NAMED.sub(rf"\g<1>{plot.name}-", text)
     text = text.replace(INK, "currentColor").replace(f'"{GRID}"', '"var(--line, #e5e7eb)"')
-    name = escape(f"{plot.title}. {plot.says}", quote=True)
+    name = escape(f"{plot.title}. {plot.caption}", quote=True)
     head = f'<svg role="img" aria-label="{name}" stroke-linejoin="round" stroke-linecap="butt"'
     start = text.index(">")
     opening = re.sub(r' (?:width|height)="[^"]*"', "", text[4:start])

@@ -40,7 +40,7 @@ def tiles_of(run: Run) -> list[Tile]:
             ),
             Tile("a slot", f"{1000 * seconds:.1f} ms", f"{len(history):,} slots"),
         ]
-    decided = len(run.decisions.settled())
+    decided = len(run.decisions.decided())
     tiles.append(Tile("labels that look wrong", f"{len(run.suspects):,}", f"{decided:,} decided"))
     return [tile for tile in tiles if tile.value]
 

@@ -48,7 +48,7 @@ def test_constants_are_those_of_a_loop(generator: Generator) -> None:
     constants = Constants.of(points, slopes, uses, max_uses=5)
     apart = [math.dist(a, b) for a in points.tolist() for b in points.tolist()]
     assert constants.diameter == pytest.approx(max(apart))
-    assert constants.slope == pytest.approx(max(math.hypot(*slope) for slope in slopes.tolist()))
+    assert constants.steepest == pytest.approx(max(math.hypot(*slope) for slope in slopes.tolist()))
     assert constants.excess.tolist() == [max(abs(p - 5) for p in row) for row in uses.tolist()]
     assert constants.margin.tolist() == [5 - min(row) for row in uses.tolist()]
 

@@ -154,7 +154,7 @@ def test_the_warm_up_is_told_by_seed() -> None:
     begun = [*ending_at([0.7]), *ending_at([0.7], warm=0.4)]
     runs = dict.fromkeys(methods(TINY), begun) | {"OGRS": ending_at([0.8, 0.2])}
     assert findings(TINY, runs)[-1] == (
-        "The warm-up leaves 0.500, and in 1 of 2 seeds no better than chance; OGRS ends at 0.200 "
+        "The warm-up leaves 0.500, and in 1 of 2 seeds no better than random; OGRS ends at 0.200 "
         "in those, at 0.800 in the others."
     )
 

@@ -225,7 +225,7 @@ def test_all_rows_can_be_dropped(path, blobs, blob_model) -> None:
 
 
 def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) -> None:
-    """Who corrects labels sees the others move, what is settled leave, and the right ones go."""
+    """Who corrects labels sees the others move, what is decided leave, and the right ones go."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
     trainer = make_trainer(model, rate=0.05)
@@ -238,7 +238,7 @@ def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) ->
         previewer((2,)),
         queue=ReviewQueue(500),
         every=50,
-        settled=lambda: corrections.decided,
+        decided=lambda: corrections.decided,
     )
     for slot in range(300):
         part = blobs[slice(slot, slot + 1)]

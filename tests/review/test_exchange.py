@@ -251,7 +251,7 @@ def test_the_commands(folder: Path, tmp_path: Path, monkeypatch, capsys) -> None
     assert "12 rows: review-csv.csv" in capsys.readouterr().out
     with Path("review-csv.csv").open(newline="") as file:
         assert next(csv.reader(file)) == list(COLUMNS)
-    assert main(["export", "run", "--which", "settled", "--format", "parquet"]) == 0
+    assert main(["export", "run", "--which", "decided", "--format", "parquet"]) == 0
     assert main(["import", "review-parquet.parquet", "--run", "run"]) == 0
     assert "0 decisions added, 5 were in force already" in capsys.readouterr().out
     assert main(["export", "nowhere"]) == 2

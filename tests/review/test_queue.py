@@ -55,10 +55,10 @@ def test_scored_anew_the_age_stays() -> None:
 def test_what_is_decided_is_out_until_it_is_undone() -> None:
     queue = ReviewQueue()
     queue.update([suspect("a", 0.9), suspect("b", 0.8)], 0)
-    queue.set_settled({"a"})
+    queue.set_decided({"a"})
     queue.update([suspect("a", 0.9)], 1)
     assert ids(queue) == ["b"]
-    queue.set_settled(set())
+    queue.set_decided(set())
     queue.update([suspect("a", 0.9)], 2)
     assert ids(queue) == ["a", "b"]
 

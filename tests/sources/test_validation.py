@@ -44,17 +44,17 @@ CASES = {
     "label -1": Bad(torch.tensor(GOOD), torch.tensor([0, -1, 2]), "label is not a class", (1,)),
     "label -100": Bad(torch.tensor(GOOD), torch.tensor([0, -100, 2]), "label is not a class", (1,)),
     "float labels": Bad(
-        torch.tensor(GOOD), torch.tensor([0.0, 1.5, 2.0]), "labels are not whole numbers: float32"
+        torch.tensor(GOOD), torch.tensor([0.0, 1.5, 2.0]), "labels are not integers: float32"
     ),
     "bool labels": Bad(
-        torch.tensor(GOOD), torch.tensor([True, False, True]), "labels are not whole numbers: bool"
+        torch.tensor(GOOD), torch.tensor([True, False, True]), "labels are not integers: bool"
     ),
     "array of text labels": Bad(
         np.array(GOOD, np.float32),
         np.array(["cat", "dog", "cat"]),
-        "labels are not whole numbers: text",
+        "labels are not integers: text",
     ),
-    "list of text labels": Bad(GOOD, ["cat", "dog", "cat"], "labels are not whole numbers: text"),
+    "list of text labels": Bad(GOOD, ["cat", "dog", "cat"], "labels are not integers: text"),
     "array of text inputs": Bad(
         np.array([["a", "b"], ["c", "d"], ["e", "f"]]),
         np.array(LABELS),
@@ -63,9 +63,7 @@ CASES = {
     "list of text inputs": Bad(
         [["a", "b"], ["c", "d"], ["e", "f"]], LABELS, "inputs are not numbers: text"
     ),
-    "one-hot labels": Bad(
-        torch.tensor(GOOD), torch.eye(3).long(), r"whole numbers: shape \(3, 3\)"
-    ),
+    "one-hot labels": Bad(torch.tensor(GOOD), torch.eye(3).long(), r"integers: shape \(3, 3\)"),
     "another shape": Bad(
         torch.ones(3, 4), torch.tensor(LABELS), r"changed from \(2,\) float32 to \(4,\) float32"
     ),

@@ -73,7 +73,7 @@ def test_by_keyboard_and_still_there_after_a_reload(open_tab, folder: Path) -> N
     tab.wait("document.body.dataset.ready")
     assert "4 decided" in tab.text("#count")
     assert names[4] in tab.run(SHOWN)[0]  # skipped, and so still open
-    tab.set("which", "settled")
+    tab.set("which", "decided")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
     assert f"relabelled {lines[0]['suggested']}" in tab.run(SHOWN)[0]
     assert tab.troubles() == []
@@ -179,7 +179,7 @@ def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> 
     lines = made(folder)
     one.run("document.querySelector('#panel').focus()")
     for tab in (one, two):  # each refreshes, and shows what the other did
-        tab.set("which", "settled")
+        tab.set("which", "decided")
         settled = len({line["id"] for line in lines})
         tab.wait(f"document.querySelectorAll('#cards .card').length === {settled}")
 
@@ -239,11 +239,11 @@ def test_a_server_that_is_gone_is_told(open_tab, folder: Path) -> None:
     rates = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     tab.call("Network.emulateNetworkConditions", offline=True, **rates)
     tab.press("k")
-    tab.wait("!document.querySelector('#away').hidden")
+    tab.wait("!document.querySelector('#offline').hidden")
     assert "Not saved" in tab.text("#news")
     assert not (folder / "decisions.jsonl").exists()
     tab.call("Network.emulateNetworkConditions", offline=False, **rates)
-    tab.wait("document.querySelector('#away').hidden")
+    tab.wait("document.querySelector('#offline').hidden")
     tab.press("ArrowLeft")  # the one that is not decided after all
     decide(tab, "k", ids(folder)[0])
     wait_until(lambda: [line["id"] for line in made(folder)] == ids(folder)[:1])

@@ -105,9 +105,9 @@ def test_filters(client: Client, folder: Path) -> None:
     client.post({"id": two, "decision": "skip"})
     ids = {
         which: [item["id"] for item in client.get("/suspects", which=which)["items"]]
-        for which in ("open", "settled", "all")
+        for which in ("open", "decided", "all")
     }
-    assert ids["settled"] == [one]
+    assert ids["decided"] == [one]
     assert one not in ids["open"]
     assert ids["open"][0] == two
     assert ids["all"][:2] == [one, two]

@@ -15,7 +15,7 @@ from rich.table import Table
 from tamis.lab.audit import Result, as_row, cells, header, key, run_cell
 from tamis.monitoring.progress import Bar
 
-SHOWN = {
+COLUMNS = {
     "clean_ratio": "clean",
     "accuracy": "acc.",
     "accuracy_ema": "ema",
@@ -70,7 +70,7 @@ def append(path: Path, result: Result) -> None:
 def as_table(part: str, rows: list[list[str]]) -> Table:
     """Return a table of means over seeds, in the order of the part's cells."""
     table = Table(title=f"audit: {part}, means over seeds", box=None, padding=(0, 1))
-    for title in ("name", "data", *SHOWN.values()):
+    for title in ("name", "data", *COLUMNS.values()):
         table.add_column(title, justify="left" if title in {"name", "data"} else "right")
     columns = header()
     groups: dict[tuple[str, ...], list[list[str]]] = {}
@@ -78,6 +78,6 @@ def as_table(part: str, rows: list[list[str]]) -> Table:
     for row in sorted(rows, key=lambda row: place.get(tuple(row[:6]), len(place))):
         groups.setdefault(tuple(row[1:4]), []).append(row)
     for (name, data, _), mine in groups.items():
-        numbers = (mean(float(row[columns.index(column)]) for row in mine) for column in SHOWN)
+        numbers = (mean(float(row[columns.index(column)]) for row in mine) for column in COLUMNS)
         table.add_row(name, data, *("" if n != n else f"{n:.3f}" for n in numbers))
     return table

@@ -191,11 +191,11 @@ def seconds_like(done: Sequence[Sequence[Line]], run: Run) -> float:
 
 def as_table(curves: Sequence[Sequence[Line]]) -> Table:
     """Return a table of where runs ended, means over seeds."""
-    shown = Table(title="accuracy at the end, means over seeds", box=None, padding=(0, 1))
+    table = Table(title="accuracy at the end, means over seeds", box=None, padding=(0, 1))
     for title in ("data", "clean", "reading", "method"):
-        shown.add_column(title)
+        table.add_column(title)
     for title in ("seeds", "raw", "averaged", "purity", "cover", "ms"):
-        shown.add_column(title, justify="right")
+        table.add_column(title, justify="right")
     groups: dict[tuple[str, ...], list[Sequence[Line]]] = {}
     for curve in curves:
         last = curve[-1]
@@ -203,10 +203,10 @@ def as_table(curves: Sequence[Sequence[Line]]) -> Table:
         groups.setdefault(of, []).append(curve)
     for names, mine in groups.items():
         ends = [curve[-1] for curve in mine]
-        shown.add_row(
+        table.add_row(
             *names, str(len(mine)), f"{mean(end.accuracy for end in ends):.3f}",
             f"{mean(end.accuracy_ema for end in ends):.3f}",
             f"{mean(end.purity for end in ends):.3f}", f"{mean(end.coverage for end in ends):.3f}",
             f"{mean(line.milliseconds for curve in mine for line in curve):.1f}",
         )  # fmt: skip
-    return shown
+    return table

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from tamis.checkpoint import write_atomically
 from tamis.lab.demo import LEAD, Demo, Result
-from tamis.runs import Suspect, write_suspects_csv
-from tamis.web.log import Log
+from tamis.runs import History, Suspect, write_suspects_csv
 from tamis.web.plots import draw_accuracy, draw_share, draw_tracked, save_png, to_svg
 
-SHOWN = 24
+CARDS = 24
 PLOTS = {
     "accuracy": "Accuracy on clean test data",
     "purity": "Purity: share of picks whose label is right",
@@ -46,7 +45,7 @@ class Card:
 
 def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
     """Write everything but the logs, which are there already, and return the page's path."""
-    logs = {result.name: Log(log_path(folder, result.name)) for result in results}
+    logs = {result.name: History(log_path(folder, result.name)) for result in results}
     figures = {
         "accuracy": draw_accuracy(logs, demo.clean_ratio),
         "purity": draw_share(logs, "purity", "purity", demo.clean_ratio),
@@ -118,8 +117,8 @@ def hits(demo: Demo, result: Result) -> tuple[int, int, int]:
 
 def cards(demo: Demo, result: Result) -> list[Card]:
     """Return the worst suspects, with their images."""
-    shown = result.suspects[:SHOWN]
-    wanted = {int(suspect.id) for suspect in shown}
+    worst = result.suspects[:CARDS]
+    wanted = {int(suspect.id) for suspect in worst}
     images = {
         int(row): inputs
         for samples in demo.stream
@@ -127,7 +126,7 @@ def cards(demo: Demo, result: Result) -> list[Card]:
         if int(row) in wanted
     }
     wrong = demo.ground_truth.wrong_ids
-    return [Card(to_png(images[int(s.id)]), s, int(s.id) in wrong) for s in shown]
+    return [Card(to_png(images[int(s.id)]), s, int(s.id) in wrong) for s in worst]
 
 
 def to_png(image: Tensor) -> str:

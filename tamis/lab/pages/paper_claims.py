@@ -1,4 +1,4 @@
-"""What the paper says, and what we say of our own rule, held against every cell.
+"""The claims of the paper, and ours about our own rule, held against every cell.
 
 Means of averaged weights are compared, the same for every row.
 """
@@ -112,7 +112,7 @@ def table_findings(places: Sequence[Place], found: Mapping[Place, Here]) -> list
     """Return, for every cell, the claims that do not hold, the paper's or our own."""
     there = [place for place in places if place in found]
     name = SHORT.get(places[0].data, places[0].data)
-    text = faults(there, found, not_above_naive, not_above_itlm, not_best_told, converged)
+    text = faults(there, found, not_above_naive, not_above_itlm, not_best_at_right_ratio, converged)
     text += faults(there, found, not_above_printed) or (
         [f"OGRS ends above the paper's own number in every cell of {name} that was run."]
         if any(OURS in found[place] and place.is_printed for place in there) else []
@@ -169,7 +169,7 @@ def not_above_itlm(place: Place, here: Here) -> list[str]:
     return [f"{place.name}: OGRS ({share(here[OURS].mean)}) is beaten by {listed(ahead)}{then}."]
 
 
-def not_best_told(place: Place, here: Here) -> list[str]:
+def not_best_at_right_ratio(place: Place, here: Here) -> list[str]:
     """The paper: ITLM is robust where its ratio is about right, and falls elsewhere."""
     right = f"ITLM {place.clean_ratio}"
     ahead = ahead_of(right, here, TRIMMED)

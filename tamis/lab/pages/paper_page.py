@@ -75,7 +75,7 @@ def write_paper(
 
 
 def to_markdown(lines: Sequence[Line], page: Path, folder: Path, settings: Settings) -> str:
-    """Write all that curves say as a section of a Markdown page."""
+    """Return the section of a Markdown page about some curves."""
     curves = complete(lines)
     text = [f"## The paper's experiments on real data{', quick' if settings.is_quick else ''}", ""]
     if settings.is_quick:
@@ -198,8 +198,8 @@ def settings_part(settings: Settings) -> list[str]:
     for field in fields(Settings):
         if field.name in WHY:
             value = getattr(settings, field.name)
-            shown = getattr(value, "__name__", str(value))
-            text.append(f"| {escape(field.name)} | {escape(shown)} | {escape(WHY[field.name])} |")
+            name = getattr(value, "__name__", str(value))
+            text.append(f"| {escape(field.name)} | {escape(name)} | {escape(WHY[field.name])} |")
     return text
 
 

@@ -54,7 +54,7 @@ def nearer(exponent: Exponent) -> str:
         return "no faster than sqrt(M)"
     if exponent.high < BETWEEN:
         return "nearer sqrt(M) than M" + (", but faster" if exponent.low > SQRT else "")
-    return "nearer M than sqrt(M)" if exponent.low > BETWEEN else "too near to halfway to tell"
+    return "nearer M than sqrt(M)" if exponent.low > BETWEEN else "too near to halfway to decide"
 
 
 def numbers(settings: Settings, results: Iterable[Result]) -> list[list[object]]:
@@ -109,7 +109,7 @@ def draw_regret(settings: Settings, results: Sequence[Result]) -> Figure:
         draw_price(bottom, settings, {result.way: result for result in of_case})
         if case == cases[0]:
             top.set_ylabel("Lagrangian regret, |sum of gradients|")
-            middle.set_ylabel("local regret, sum of |slope|²")
+            middle.set_ylabel("local regret, sum of |gradient|²")
             bottom.set_ylabel("highest price of any chain")
     return figure
 

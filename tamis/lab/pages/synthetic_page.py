@@ -1,4 +1,4 @@
-"""The folder of the paper's figure 2: the figure, its numbers, and what they say of its claims."""
+"""The folder of the paper's figure 2: the figure, its numbers, and a verdict on its claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Runs = Mapping[str, Sequence[Run]]
 Side = Literal["above", "level", "below"]
 
 LOW, HIGH = "ITLM, keep 0.1", "ITLM, keep 0.9"
-SHOWN = ("naive", LOW, HIGH, "OGRS")
+DRAWN = ("naive", LOW, HIGH, "OGRS")
 TICKS = (-5, 0, 5)
 PLAIN: dict[str, Any] = {"frameon": False, "fontsize": 11}
 POINTS: dict[str, Any] = {"s": 16, "depthshade": False}
@@ -34,7 +34,7 @@ STYLES = (
 
 
 class Claim(NamedTuple):
-    """What the paper says of two methods, and what it would mean if the first ends there."""
+    """A claim of the paper about two methods, and its verdict by where the first ends."""
 
     one: str
     other: str
@@ -114,7 +114,7 @@ def findings(settings: Settings, runs: Runs) -> list[str]:
     best = max((method for method in ends if method != "oracle"), key=lambda method: ends[method])
     return [
         f"The oracle ends at {ends['oracle']:.3f}. Best of the others is {best} with "
-        f"{ends[best]:.3f}; the paper says {LOW}, which has {ends[LOW]:.3f}.",
+        f"{ends[best]:.3f}; the paper names {LOW}, which has {ends[LOW]:.3f}.",
         *(judge_claim(claim, runs) for claim in CLAIMS),
         judge_warm_up(settings, runs),
     ]
@@ -138,7 +138,7 @@ def judge_warm_up(settings: Settings, runs: Runs) -> str:
     blind = begins <= 0.5
     text = (
         f"The warm-up leaves {begins.mean():.3f}, and in {blind.sum()} of {len(begins)} seeds no "
-        "better than chance"
+        "better than random"
     )
     if not 0 < blind.sum() < len(begins):
         return f"{text}."
@@ -157,7 +157,7 @@ def at_slot(runs: Sequence[Run], slots: int) -> np.ndarray:
 def draw_figure(settings: Settings, runs: Runs) -> Figure:
     """Four methods' losses over the two features, and every method's accuracy over slots."""
     figure = Figure(figsize=(15, 8))
-    for place, method in enumerate(SHOWN):
+    for place, method in enumerate(DRAWN):
         row, column = divmod(place, 2)
         corner = (0.025 + 0.27 * column, 0.46 - 0.46 * row, 0.26, 0.45)
         axes = figure.add_axes(corner, projection="3d", elev=14, azim=30)

@@ -119,7 +119,7 @@ def read_int(value: object) -> int | None:
 def read_run(folder: Path, which: str = "all") -> tuple[list[ReviewedRow], list[str]]:
     """Return the suspects of a run with decisions, and the names of its classes.
 
-    `which`: all, open, or settled. Decisions about rows that are no suspects any more are included.
+    `which`: all, open, or decided. Decisions about rows that are no suspects any more are included.
     """
     index, decisions = SuspectIndex(folder), Decisions(folder / RunFiles.decisions)
     in_force = decisions.in_force()
@@ -133,8 +133,8 @@ def read_run(folder: Path, which: str = "all") -> tuple[list[ReviewedRow], list[
         if name not in index
     ]
     if which != "all":
-        settled = decisions.settled()
-        rows = [row for row in rows if (row.id in settled) == (which == "settled")]
+        decided = decisions.decided()
+        rows = [row for row in rows if (row.id in decided) == (which == "decided")]
     classes = list(read_metadata(folder).classes)
     named = {
         label

@@ -44,12 +44,12 @@ class KeepRate:
         return math.ceil(k / (1 - self.noise_rate) - 1e-9)
 
 
-class CoTeaching(TwoModels):
-    """Learn from the rows of smallest loss under the other model.
+class SmallLoss(TwoModels):
+    """Two models that learn from a falling share of each batch, its rows of small loss.
 
-    In the paper's letters: noise_rate is tau, ramp is T_k in slots. The batch is k / (1 - tau) rows
-    unless given, so that each model learns from all of them at first and from k of them in the end.
-    See `TwoModels` for what a slot reports and for the other settings.
+    In the letters of the papers: noise_rate is tau, ramp is T_k in slots. The batch is
+    k / (1 - tau) rows unless given, so that all of them are learned from at first and k of them in
+    the end.
     """
 
     def __init__(
@@ -67,6 +67,14 @@ class CoTeaching(TwoModels):
         self.keep = KeepRate(noise_rate, ramp)
         batch = self.keep.batch(k) if batch is None else batch
         super().__init__(models, optimizers, buffer, k, batch, **settings)
+
+
+class CoTeaching(SmallLoss):
+    """Learn from the rows of smallest loss under the other model.
+
+    See `SmallLoss` for noise_rate, ramp and batch, `TwoModels` for what a slot reports and for the
+    other settings.
+    """
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         count = self.keep.count(len(batch), self.slots)

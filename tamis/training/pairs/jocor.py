@@ -9,17 +9,16 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.data import Picks, Samples
-from tamis.training.pairs.co_teaching import KeepRate
-from tamis.training.pairs.two_models import Settings, TwoModels, smallest
+from tamis.training.pairs.co_teaching import SmallLoss
+from tamis.training.pairs.two_models import Settings, smallest
 from tamis.training.step import descend, save_buffers
 
 
-class JoCoR(TwoModels):
+class JoCoR(SmallLoss):
     """Learn from rows of small joint loss; disagreement of the two models is penalised.
 
-    In the paper's letters: strength is lambda, noise_rate is tau, ramp is T_k in slots. The batch
-    is k / (1 - tau) rows unless given, so that all of them are learned from at first and k of them
-    in the end. A slot's loss is the joint one; see `TwoModels` for the other settings.
+    In the paper's letters, strength is lambda. A slot's loss is the joint one. See `SmallLoss` for
+    noise_rate, ramp and batch, `TwoModels` for the other settings.
     """
 
     def __init__(
@@ -29,18 +28,19 @@ class JoCoR(TwoModels):
         buffer: Buffer,
         k: int = 32,
         *,
+        strength: float = 0.1,
         noise_rate: float = 0.5,
         ramp: int = 1000,
-        strength: float = 0.1,
         batch: int | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         if not 0 <= strength <= 1:
             raise ValueError(f"The strength of JoCoR is a share in [0, 1], got {strength}.")
-        self.keep = KeepRate(noise_rate, ramp)
         self.strength = strength
-        batch = self.keep.batch(k) if batch is None else batch
-        super().__init__(models, optimizers, buffer, k, batch, **settings)
+        super().__init__(
+            models, optimizers, buffer, k,
+            noise_rate=noise_rate, ramp=ramp, batch=batch, **settings,
+        )  # fmt: skip
 
     def _choose(self, batch: Samples) -> tuple[Picks, Picks]:
         first, second = (one.now.logits(batch.inputs) for one in self.both)

@@ -41,7 +41,7 @@ function drawPreview(preview, name) {
   return box;
 }
 
-function tell(decision) {
+function describe(decision) {
   if (!decision) return "";
   return decision.decision === "relabel" ? `relabelled ${decision.label}` : decision.decision;
 }
@@ -55,9 +55,9 @@ function drawLabels(item) {
 function fillCard(card, item) {
   const slot = item.slot === null ? "" : ` · slot ${item.slot}`;
   card.replaceChildren(drawPreview(item.preview, item.id), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
-  const decided = tell(item.decision);
+  const decided = describe(item.decision);
   if (decided) card.append(make("strong", ` ${decided}`));
-  card.classList.toggle("settled", Boolean(item.decision && item.decision.decision !== "skip"));
+  card.classList.toggle("decided", Boolean(item.decision && item.decision.decision !== "skip"));
 }
 
 function drawCards() {
@@ -89,7 +89,7 @@ function drawPanel() {
 }
 
 function drawDecided(item) {
-  const before = at("current").querySelector("strong"), decided = tell(item.decision);
+  const before = at("current").querySelector("strong"), decided = describe(item.decision);
   if (before) before.remove();
   if (decided) at("current").append(make("strong", `${decided}${item.decision.author ? ` by ${item.decision.author}` : ""}`));
 }
@@ -98,13 +98,13 @@ async function drawNeighbours(item) {
   at("neighbours").replaceChildren();
   const { neighbours, decision } = await ask(`/neighbours?id=${encodeURIComponent(item.id)}`).catch(() => ({ neighbours: [], decision: item.decision }));
   if (state.items[state.current] !== item) return;
-  if (!state.unsent.has(item.id) && tell(decision) !== tell(item.decision)) { /* somebody else has decided about the current suspect */
+  if (!state.unsent.has(item.id) && describe(decision) !== describe(item.decision)) { /* somebody else has decided about the current suspect */
     item.decision = decision;
     refill(item);
     drawDecided(item);
   }
   if (!neighbours.length) return;
-  at("neighbours").replaceChildren(make("h3", "Most like it, with their labels"), ...neighbours.map((other) => {
+  at("neighbours").replaceChildren(make("h3", "Nearest rows, with their labels"), ...neighbours.map((other) => {
     const card = make("div", undefined, "card");
     card.append(drawPreview(other.preview, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.similarity).toFixed(2)}`, "soft"));
     return card;
@@ -124,8 +124,8 @@ function filters() {
 }
 
 function later(task) {
-  /* Everything that asks the server for suspects, or tells it of decisions, waits for its turn. */
-  state.queue = state.queue.then(task).catch((error) => { away(error instanceof TypeError); });
+  /* Everything that asks the server for suspects, or sends it decisions, waits for its turn. */
+  state.queue = state.queue.then(task).catch((error) => { setOffline(error instanceof TypeError); });
   return state.queue;
 }
 
@@ -143,7 +143,7 @@ async function load(keep) {
   if (!current) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
   Object.assign(state, { items: found.items, total: found.total, classes: found.classes });
   state.versions.suspects = found.version;
-  at("count").textContent = `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.settled.toLocaleString("en")} decided`;
+  at("count").textContent = `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.decided.toLocaleString("en")} decided`;
   at("page").textContent = `page ${state.page + 1} of ${pages}`;
   at("before").disabled = state.page === 0;
   at("after").disabled = state.page + 1 >= pages;
@@ -175,13 +175,13 @@ async function send(item, decision, before) {
   const { id } = item;
   try {
     const made = await ask("/decisions", { id, decision: decision.decision, label: decision.label, author: at("author").value });
-    away(false);
+    setOffline(false);
     const seen = before ? [before.decision, before.label] : null;
     const other = made.changed && JSON.stringify(made.changed) !== JSON.stringify(seen);
     Object.assign(decision, made.decision);
-    at("news").textContent = `${id}: ${tell(decision)}.${other ? ` Somebody else had decided: ${tell({ decision: made.changed[0], label: made.changed[1] })}.` : ""}`;
+    at("news").textContent = `${id}: ${describe(decision)}.${other ? ` Somebody else had decided: ${describe({ decision: made.changed[0], label: made.changed[1] })}.` : ""}`;
   } catch (error) {
-    away(error instanceof TypeError);
+    setOffline(error instanceof TypeError);
     item.decision = before;
     state.made = state.made.filter((name) => name !== id);
     refill(item);
@@ -225,11 +225,11 @@ function undo() {
   later(async () => {
     try {
       await ask("/decisions", { id, decision: "undo", label: null, author: at("author").value });
-      away(false);
+      setOffline(false);
       at("news").textContent = `Undone: ${id}.`;
     } catch (error) {
       state.made.push(id);
-      away(error instanceof TypeError);
+      setOffline(error instanceof TypeError);
       at("news").textContent = `Not saved: ${error.message} (${id})`;
       return;
     }
@@ -266,7 +266,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-function away(is) { at("away").hidden = !is; }
+function setOffline(is) { at("offline").hidden = !is; }
 
 async function refresh(id) {
   const answer = await fetch(`/${id}`, { credentials: "same-origin" });
@@ -276,7 +276,7 @@ async function refresh(id) {
 async function poll() {
   try {
     const found = await ask("/state");
-    away(false);
+    setOffline(false);
     at("state").textContent = found.state;
     if (!document.hidden && found.curves !== state.versions.curves) {
       await Promise.all([refresh("tiles"), refresh("curves")]);
@@ -288,7 +288,7 @@ async function poll() {
       await refresh("tiles");
     }
   } catch (error) {
-    away(true);
+    setOffline(true);
   }
   setTimeout(poll, LEAST_WAIT);
 }
