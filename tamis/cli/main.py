@@ -35,8 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run_command(options)
         return code
-    except (TamisError, FileNotFoundError, PermissionError) as error:
+    except TamisError as error:
         print(f"{options.prog}: {error}", file=sys.stderr)
+        return 2
+    except (FileNotFoundError, PermissionError) as error:
+        print(f"{options.prog}: {error.filename}: {error.strerror}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{options.prog}: stopped", file=sys.stderr)
