@@ -8,6 +8,8 @@ from statistics import mean
 
 import pytest
 
+from tamis.runs import RunFiles
+
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "results"
 PAGE = (DOCS / "methods" / "ogrs.md").read_text()
@@ -194,3 +196,9 @@ def test_the_ablation_of_plausible() -> None:
                 and float(run["clean_ratio"]) == float(ratio)
             ]
             assert number == short(mean(found)), (method, cell)
+
+
+def test_the_page_on_review_lists_every_file_of_a_run() -> None:
+    page = (DOCS / "review.md").read_text()
+    names = [name for key, name in vars(RunFiles).items() if not key.startswith("_")]
+    assert [name for name in names if f"`{name}`" not in page] == []
