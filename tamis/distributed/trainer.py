@@ -193,6 +193,10 @@ class RankTrainer(BaseTrainer):
             selector.remove(gone)
         return removed
 
+    def on_any_rank(self, flag: bool) -> bool:
+        """Return whether a flag is set on any rank. Every rank calls it after the same slot."""
+        return not self.ranks.all_true(not flag)
+
     def settings(self) -> dict[str, Any]:
         """Return all that the numbers of a run depend on; the number of ranks is not among it."""
         return super().settings() | {
@@ -213,6 +217,9 @@ class RankTrainer(BaseTrainer):
         """Restore a state."""
         super().load_state_dict(state)
         self.chain = state["chain"]
+
+    def _buffers(self) -> list[Buffer]:
+        return [shard.buffer for shard in self.shards]
 
     def _parts(self) -> dict[str, object]:
         return super()._parts() | {

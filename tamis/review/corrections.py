@@ -91,10 +91,12 @@ class Corrections:
         """Relabel and remove rows that a trainer holds; return how many have changed.
 
         Call it once a slot. Without a new decision it only checks whether the file has grown.
+        Ranks all call it after the same slot. What any of them has read is applied on all; those
+        that read it later find nothing left to change.
         """
         self._refresh()
         self._forget(trainer)
-        if not self._pending or not len(trainer.buffer):
+        if not trainer.on_any_rank(bool(self._pending)):
             return 0
         labels: dict[int, int] = {}
         dropped: list[int] = []
@@ -154,7 +156,7 @@ class Corrections:
 
     def _forget(self, trainer: ReviewedTrainer) -> None:
         """Forget the names of rows that are no longer held, once there are many."""
-        if len(self._ids) <= 2 * len(trainer.buffer) + SPARE:
+        if len(self._ids) <= 2 * trainer.held_count + SPARE:
             return
-        held = set(trainer.buffer.pool().ids.tolist())
+        held = set(trainer.held().ids.tolist())
         self._ids = {name: id_ for name, id_ in self._ids.items() if id_ in held}

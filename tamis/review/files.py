@@ -44,7 +44,7 @@ def write_review_files(
     classes: names of the classes
     preview: makes the preview of a row
     view: the model whose features are compared
-    held: the pool of a trainer's buffer, among which neighbours are looked for
+    held: the rows that a trainer holds, `trainer.held()`, among which neighbours are looked for
     most: suspects written at the most
     most_compared: suspects with neighbours at the most
     """

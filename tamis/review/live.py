@@ -53,7 +53,7 @@ class LiveSuspects:
     Parameters
     ----------
     folder: folder of the run
-    trainer: the trainer whose buffer and model are used
+    trainer: the trainer whose rows and model are used
     classes: names of the classes
     preview: makes the preview of a row
     queue: holds the worst suspects
@@ -95,9 +95,9 @@ class LiveSuspects:
     def rescore(self, slot: int) -> None:
         """Score the rows that wait and those in the queue, and write the suspects."""
         self.queue.set_decided(self.decided())
-        if not self._waiting or not len(self.trainer.buffer):
+        if not self._waiting or not self.trainer.held_count:
             return
-        held = self.trainer.buffer.pool()
+        held = self.trainer.held()
         held = held[
             torch.randperm(len(held), generator=self._generator)[:MOST_HELD].to(held.ids.device)
         ]

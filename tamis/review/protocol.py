@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tamis.buffers import Buffer
+from tamis.data import Samples
 from tamis.model_view import ModelView
 
 
@@ -15,8 +15,12 @@ class ReviewedTrainer(Protocol):
     """A trainer whose rows can be judged, relabelled and removed, as `tamis.Trainer` is."""
 
     @property
-    def buffer(self) -> Buffer:
-        """The rows held."""
+    def held_count(self) -> int:
+        """Number of rows held in this process."""
+        ...
+
+    def held(self) -> Samples:
+        """Return the rows held in this process."""
         ...
 
     @property
@@ -27,6 +31,10 @@ class ReviewedTrainer(Protocol):
     @property
     def device(self) -> torch.device:
         """Where the model is."""
+        ...
+
+    def on_any_rank(self, flag: bool) -> bool:
+        """Return whether a flag is set here, or on any rank that trains the same model."""
         ...
 
     def relabel(self, ids: Tensor, labels: Tensor) -> int:

@@ -27,8 +27,8 @@ def find_suspects(
 ) -> list[Suspect]:
     """Return the rows whose label looks wrong, worst first, in one pass through all rows.
 
-    `classes` names the labels. `held`, the pool of a trainer's buffer, makes the list better: see
-    `LabelScorer`. With `rows_per_slot`, slots are counted from the numbers of the samples.
+    `classes` names the labels. `held`, `trainer.held()`, makes the list better (`LabelScorer`).
+    With `rows_per_slot`, slots are counted from the numbers of the samples.
     """
     scorer = LabelScorer(view, held)
     found = []

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tamis.buffers import Buffer
 from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
-from tamis.data import Samples
+from tamis.data import NO_SAMPLES, Samples, concat
 from tamis.monitoring import Accuracy
 from tamis.sources import Validator
 from tamis.training.divergence import Divergence
@@ -66,6 +67,22 @@ class BaseTrainer(ABC):
         """Whether the last step was taken. A run that may be diverging is not to be saved."""
         self._divergence.settle()
         return self._divergence.in_a_row == 0
+
+    @property
+    def held_count(self) -> int:
+        """Number of rows held in this process."""
+        return sum(map(len, self._buffers()))
+
+    def held(self) -> Samples:
+        """Return the rows held in this process; they are copied only where buffers are several."""
+        pools = [buffer.pool() for buffer in self._buffers() if len(buffer)]
+        if len(pools) > 1:
+            return concat(pools)
+        return pools[0] if pools else NO_SAMPLES
+
+    def on_any_rank(self, flag: bool) -> bool:
+        """Return whether a flag is set here, or on any rank that trains the same model."""
+        return flag
 
     def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
         """Return the share of labels that the model predicts, and that its average does."""
@@ -130,6 +147,10 @@ class BaseTrainer(ABC):
     def forget_graphs(self) -> None:
         """Record graphs again when next used: tensors have moved."""
         self.learner.forget_graphs()
+
+    @abstractmethod
+    def _buffers(self) -> list[Buffer]:
+        """Return the buffers of this process."""
 
     @abstractmethod
     def relabel(self, ids: Tensor, labels: Tensor) -> int:

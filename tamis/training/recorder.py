@@ -103,7 +103,7 @@ class RunRecorder:
 
     def held_rows(self) -> Rows:
         """Return the rows held, and their ids as text."""
-        pool = self.trainer.buffer.pool()
+        pool = self.trainer.held()
         return [(pool, self.own.names_of(pool.ids.tolist()))]
 
     def write_suspects(self, suspects: Sequence[Suspect], rows: Rows) -> None:
@@ -113,7 +113,7 @@ class RunRecorder:
         """
         given = set() if self.given is None else self.given.decided
         left = [suspect for suspect in suspects if suspect.id not in given]
-        held, view = self.trainer.buffer.pool(), self.trainer.averaged
+        held, view = self.trainer.held(), self.trainer.averaged
         classes = self.metadata.classes
         write_review_files(self.folder, left, rows, classes, self.preview, view=view, held=held)
 

@@ -163,7 +163,7 @@ class TrainingRun:
         """
         self.finished = True
         self.save()
-        if not len(self.trainer.buffer):
+        if not self.trainer.held_count:
             self.recorder.end("stopped")
             return None
         metadata = self.recorder.metadata
@@ -245,7 +245,7 @@ class TrainingRun:
             except TamisError:  # the source has failed between two slots: the state is good
                 self.save()
                 raise
-            if item is None and not (continue_after_end and len(self.trainer.buffer)):
+            if item is None and not (continue_after_end and self.trainer.held_count):
                 return
             yield self._step(item, names)
             if self.stop:
@@ -266,7 +266,7 @@ class TrainingRun:
         return slot
 
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
-        view, held = self.trainer.averaged, self.trainer.buffer.pool()
+        view, held = self.trainer.averaged, self.trainer.held()
         classes = self.recorder.metadata.classes
         found = find_suspects(
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot

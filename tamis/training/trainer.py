@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.checkpoint import State, describe
-from tamis.data import NO_SAMPLES, Picks, Samples, Slot, label_changes, to_device
+from tamis.data import Picks, Samples, Slot, label_changes, to_device
 from tamis.losses import Criterion, cross_entropy
 from tamis.model_view.graph import Graph
 from tamis.noise import Tracker
@@ -118,7 +118,7 @@ class Trainer(BaseTrainer):
         """Do one slot: take in what has arrived, if anything, then train on k picks."""
         started = perf_counter()
         agreed = None if item is None else self._take_in(item)
-        held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
+        held = self.held()
         outcome, select_seconds = self._nothing, 0.0
         if len(held):
             if self._features:
@@ -143,7 +143,7 @@ class Trainer(BaseTrainer):
         held are ignored, and so are rows that have the label already.
         """
         check_labels(labels, self.validator.classes)
-        held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
+        held = self.held()
         rows, after = label_changes(held, ids, labels)
         if not len(rows):
             return 0
@@ -199,6 +199,9 @@ class Trainer(BaseTrainer):
         super().forget_graphs()
         if self._graph:
             self._graph = Graph()
+
+    def _buffers(self) -> list[Buffer]:
+        return [self.buffer]
 
     def _parts(self) -> dict[str, object]:
         return super()._parts() | {

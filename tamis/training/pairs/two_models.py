@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from tamis.buffers import Buffer
 from tamis.checkpoint import State, describe
-from tamis.data import NO_SAMPLES, Picks, Samples, Slot
+from tamis.data import Picks, Samples, Slot
 from tamis.losses import Criterion, cross_entropy
 from tamis.selectors import Naive
 from tamis.sources import Validator
@@ -127,7 +127,7 @@ class TwoModels(BaseTrainer):
         """Do one slot: take in what has arrived, if anything, then train both models."""
         started = perf_counter()
         agreed = None if item is None else self._take_in(item)
-        held = self.buffer.pool() if len(self.buffer) else NO_SAMPLES
+        held = self.held()
         outcome, seconds = self._draw_and_learn(held) if len(held) else (self._nothing, 0.0)
         self.slots += 1
         checked, classes = self.validator, self.validator.classes or 0
@@ -169,6 +169,9 @@ class TwoModels(BaseTrainer):
         super().check(state)
         check_buffer(self.buffer, state["buffer"])
         self.second.check(state | {name: state[f"second {name}"] for name in OWN})
+
+    def _buffers(self) -> list[Buffer]:
+        return [self.buffer]
 
     def _parts(self) -> dict[str, object]:
         second = self.second.parts()
