@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 
 from tamis.cli.main import main
 from tamis.lab.demo import LEAD, Settings, prepare, run_method
+from tamis.streams import digits
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["demo", "--out", str(out)]) == 0
     torch.set_num_threads(threads)
     return out
+
+
+def test_a_short_demo_writes_its_folder(tmp_path: Path, monkeypatch, capsys) -> None:
+    """All of it, on the first digits alone."""
+    data = digits()
+    few = replace(data, inputs=data.inputs[:220], labels=data.labels[:220])
+    monkeypatch.setattr("tamis.lab.demo.digits", lambda: few)
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    assert "Plausible" in capsys.readouterr().out
+    page = (tmp_path / "index.html").read_text()
+    assert "220 handwritten digits" in page
+    assert (tmp_path / "ground_truth.csv").exists()
 
 
 def read_log(path: Path) -> list[dict]:

@@ -59,7 +59,9 @@ def begin() -> Iterator:
     yield start
     for process in begun:
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:

@@ -94,10 +94,9 @@ def is_caught(folder: Path, trainer: Trainer, state: dict[str, Any], wanted: str
         return True
 
 
-@patch(
-    "tamis.training.trainer.COUNTED", 6
-)  # as in a buffer so large that not all is counted every slot,
-@patch("tamis.training.trainer.REFRESHED", 8)  # nor all features renewed
+# As in a buffer so large that not every slot counts all rows, nor renews all features.
+@patch("tamis.training.report.COUNTED", 6)
+@patch("tamis.training.feature_cache.LEAST_ROWS", 8)
 def forgotten_keys(folder: Path, most: int | None = None) -> Row:
     """Forget every key of a state, once in writing and once in reading."""
     trainer = make_run()
