@@ -70,8 +70,8 @@ class Mirror(Ranks):
                     seen = self._seen[number] = shuffle(mine, number)
                 everyone[number] = seen[: len(mine)]
             else:
-                first, shown = split_record(mine.shape[-1])
-                everyone[number, :, first + shown : first + 2 * shown] += number * 10**12
+                first, width = split_record(mine.shape[-1])
+                everyone[number, :, first + width : first + 2 * width] += number * 10**12
         return everyone
 
 

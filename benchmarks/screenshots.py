@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def take(tab: Tab, path: Path) -> None:
-    """Save a picture, and say where."""
+    """Save a picture, and print where."""
     tab.picture(path)
     tab.close()
     print(path)

@@ -123,8 +123,8 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
         return rule.select(samples, view, k, generator(3))
 
     _, starts, _ = EXACT.plan(len(samples), CHAINS, generator(3))
-    shown, starts_among, _ = AMONG.plan(len(samples), CHAINS, generator(3))
-    loop, loop_among = Loop(samples, view, starts), Loop(samples[shown], view, starts_among)
+    candidates, starts_among, _ = AMONG.plan(len(samples), CHAINS, generator(3))
+    loop, loop_among = Loop(samples, view, starts), Loop(samples[candidates], view, starts_among)
     paper = PaperOGRS(step_size=EXACT.step_size)
     with Bar("against the loop", LOOP_ROUNDS + 1, console, "rounds") as bar:
         times = race(
@@ -140,8 +140,8 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
         )
     exact, among = select(EXACT), select(AMONG)
     equal = (loop.ends() == exact.rows).float().mean()
-    equal_among = (shown[loop_among.ends()] == among.rows).float().mean()
-    whole, whole_among = LOOP_ROUNDS * times["loop"], LOOP_ROUNDS * times["loop among"]
+    equal_among = (candidates[loop_among.ends()] == among.rows).float().mean()
+    total, total_among = LOOP_ROUNDS * times["loop"], LOOP_ROUNDS * times["loop among"]
     size = f"{name}, {len(samples):,} x {WIDTH}, K = {CHAINS}, M = {EXACT.steps}"
     rows = [
         ("data", size, ""),
@@ -154,11 +154,11 @@ def against_the_loop(name: str, samples: Samples, console: Console) -> list[Row]
         ("the loop, s", f"{times['loop'].sum():.1f}", ""),
         ("all rows at once, s", f"{times['exact'].median():.3f}", ""),
         ("512 candidates at once, s", f"{times['among'].median():.4f}", ""),
-        ("times faster, all rows", str(ratio(whole, times["exact"])), ">= 100"),
-        ("times faster, 512 candidates", str(ratio(whole, times["among"])), ">= 1000"),
+        ("times faster, all rows", str(ratio(total, times["exact"])), ">= 100"),
+        ("times faster, 512 candidates", str(ratio(total, times["among"])), ">= 1000"),
         (
             "times faster than the loop over the same 512 candidates",
-            str(ratio(whole_among, times["among"])),
+            str(ratio(total_among, times["among"])),
             "",
         ),
         (
@@ -228,13 +228,13 @@ def complete_slots(samples: Samples, console: Console) -> list[Row]:
 
 
 def exponent(curve: list[Tensor]) -> str:
-    """Slope of log time over log size, fitted to medians; interval by bootstrap over rounds."""
+    """Return the slope of log time over log size, its interval by bootstrap over rounds."""
     sizes = torch.tensor(SIZES).float().log()
     sizes = (sizes - sizes.mean()) / (sizes - sizes.mean()).square().sum()
     times = torch.stack(curve, dim=1)
     drawn = torch.randint(len(times), (DRAWS, len(times)), generator=generator(0))
-    slopes = times[drawn].median(dim=1).values.log() @ sizes
-    low, high = slopes.quantile(torch.tensor([0.025, 0.975])).tolist()
+    exponents = times[drawn].median(dim=1).values.log() @ sizes
+    low, high = exponents.quantile(torch.tensor([0.025, 0.975])).tolist()
     return f"{times.median(dim=0).values.log() @ sizes:.3f} ({low:.3f} to {high:.3f})"
 
 

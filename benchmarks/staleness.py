@@ -3,8 +3,8 @@
 python -m benchmarks.staleness
 
 MNIST, 5,000 rows held, half of the labels right, a 2-layer MLP, K = 32, the first 500 slots naive.
-The regret is the mean slope at the picks over that of the whole pool, both by fresh features: 1 is
-chance. The trainers of a seed take turns, slot by slot, so that their times can be compared.
+The regret is the mean gradient norm at the picks over that of the pool, both by fresh features: 1
+is random. The trainers of a seed take turns, slot by slot, so that their times can be compared.
 """
 
 from __future__ import annotations

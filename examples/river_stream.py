@@ -16,13 +16,13 @@ names = sorted({truth for _, truth in rows})
 
 def accuracy(selector: Selector) -> tuple[float, int]:
     """Predict ten rows, then learn from them; return the share that is right, and the alarms."""
-    chance = random.Random(0)  # noqa: S311
+    rng = random.Random(0)  # noqa: S311
     model = StandardScaler() | RiverClassifier(classes=7, selector=selector)
     score, detector, alarms = metrics.Accuracy(), ADWIN(), 0
     for first in range(0, len(rows), 10):
         some = pd.DataFrame([x for x, _ in rows[first : first + 10]])
         truths = [truth for _, truth in rows[first : first + 10]]
-        given = [chance.choice(names) if chance.random() < 0.4 else truth for truth in truths]
+        given = [rng.choice(names) if rng.random() < 0.4 else truth for truth in truths]
         for row, predicted in enumerate(model.predict_many(some) if first else []):
             score.update(truths[row], predicted)
             detector.update(predicted != given[row])

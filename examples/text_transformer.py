@@ -1,7 +1,7 @@
 """Tokenised text through a small transformer, half of the labels wrong: integers, no gradient.
 
-A made-up language: what a text is about is told by two words that stand beside each other, each of
-which is found alone in other texts.
+A made-up language: what a text is about follows from two words that stand beside each other, each
+of which is found alone in other texts.
 """
 
 import torch
@@ -14,14 +14,14 @@ from tamis.streams import Symmetric
 WORDS, LENGTH, TOPICS = 30, 12, 4
 
 
-def write(count: int, chance: Generator) -> tuple[Tensor, Tensor]:
-    """Write texts of 6 to 12 words, 0 where there is none, and say what they are about."""
-    topics = torch.randint(TOPICS, (count,), generator=chance)
-    texts = torch.randint(2 * TOPICS + 1, WORDS, (count, LENGTH), generator=chance)
-    at = torch.randint(5, (count,), generator=chance)
+def write(count: int, rng: Generator) -> tuple[Tensor, Tensor]:
+    """Write texts of 6 to 12 words, 0 where there is none; return also what they are about."""
+    topics = torch.randint(TOPICS, (count,), generator=rng)
+    texts = torch.randint(2 * TOPICS + 1, WORDS, (count, LENGTH), generator=rng)
+    at = torch.randint(5, (count,), generator=rng)
     rows = torch.arange(count)
     texts[rows, at], texts[rows, at + 1] = 1 + topics, 1 + TOPICS + topics
-    lengths = torch.randint(6, LENGTH + 1, (count, 1), generator=chance)
+    lengths = torch.randint(6, LENGTH + 1, (count, 1), generator=rng)
     return texts * (torch.arange(LENGTH) < lengths), topics
 
 

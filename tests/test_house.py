@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = sorted((ROOT / "tamis").rglob("*.py"))
 OUTSIDE_OF_TESTS = [
@@ -110,13 +112,15 @@ def test_docstrings_begin_with_what_is_done() -> None:
     assert [place for place, text in docstrings() if text.startswith(BEGINNINGS)] == []
 
 
-def test_the_package_is_in_the_words_of_the_field() -> None:
+@pytest.mark.parametrize("room", ["tamis", "tests", "benchmarks", "examples"])
+def test_code_is_in_the_words_of_the_field(room: str) -> None:
     """Names, comments, messages and pages; parts of a name in snake case count as words."""
-    pattern = re.compile(rf"(?<![a-z])({'|'.join(NOT_WORDS)})(?![a-z])", re.IGNORECASE)
-    texts = [path for path in (ROOT / "tamis").rglob("*") if path.suffix in WRITTEN]
+    words = rf"(?<![a-z])(?!tell\(\))({'|'.join(NOT_WORDS)})(?![a-z])"  # but for file.tell()
+    pattern = re.compile(words, re.IGNORECASE)
+    texts = {path for path in (ROOT / room).rglob("*") if path.suffix in WRITTEN}
     found = [
         f"{name_of(path)}:{number} {match[0]}"
-        for path in sorted(texts)
+        for path in sorted(texts - {Path(__file__)})
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         for match in pattern.finditer(line)
     ]

@@ -78,7 +78,7 @@ def declared(name: str) -> list[Distribution]:
                 continue
             try:
                 found[needed.name] = distribution(needed.name)
-            except PackageNotFoundError:  # pip would say so, were it needed
+            except PackageNotFoundError:  # pip would fail, were it needed
                 continue
             waiting.append(needed.name)
     return list(found.values())
@@ -121,7 +121,7 @@ def test_the_version_is_one(wheel: Path) -> None:
 
 
 def test_extras_are_there() -> None:
-    """What a page or an error message tells people to install can be installed."""
+    """What a page or an error message names to install can be installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     paths = [*(ROOT / "tamis").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     named = {name for path in paths for name in re.findall(r"tamis\[([\w,]+)\]", path.read_text())}

@@ -26,7 +26,7 @@ def seeded(seed: int = 0) -> Generator:
 
 
 def arrivals(count: int, first: int = 0) -> Samples:
-    """Rows that tell their id in every column, so that a mix-up shows."""
+    """Rows with their id in every column, so that a mix-up shows."""
     ids = torch.arange(first, first + count)
     return Samples.of(torch.stack([ids, 10 * ids], dim=1).float(), ids % 3, first, ids % 2 == 0)
 
@@ -40,7 +40,7 @@ def feed(kind: type, capacity: int, chunks: Sequence[int], seed: int = 0) -> Buf
 
 
 def aligned(pool: Samples) -> bool:
-    """Each row's columns tell the same id, and no id is held twice."""
+    """Each row's columns hold the same id, and no id is held twice."""
     ids = pool.ids
     assert pool.clean is not None
     return (
@@ -67,7 +67,7 @@ def test_every_buffer_is_listed() -> None:
 @every_buffer
 @given(capacity=st.integers(1, 12), chunks=st.lists(st.integers(0, 20), min_size=1, max_size=8))
 @settings(derandomize=True, deadline=None, max_examples=60)
-def test_any_chunking_keeps_the_rows_whole(kind: type, capacity: int, chunks: list[int]) -> None:
+def test_any_chunking_keeps_the_rows_complete(kind: type, capacity: int, chunks: list[int]) -> None:
     buffer, generator, arrived = kind(capacity), seeded(), 0
     for count in chunks:
         buffer.append(arrivals(count, arrived), generator)
@@ -151,7 +151,7 @@ def test_images_are_held_as_they_are(kind: type) -> None:
 
 
 @every_buffer
-def test_an_empty_buffer_says_so(kind: type) -> None:
+def test_an_empty_buffer_is_an_error(kind: type) -> None:
     buffer = kind(3)
     assert len(buffer) == 0
     for _ in range(2):

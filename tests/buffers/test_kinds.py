@@ -53,10 +53,10 @@ def test_sliding_holds_exactly_the_newest_rows(capacity: int, chunks: list[int])
         assert sorted(buffer.pool().ids.tolist()) == list(newest)
 
 
-def worst_error(held: Counter[int], ids: Sequence[int], chance: float, runs: int) -> float:
+def worst_error(held: Counter[int], ids: Sequence[int], probability: float, runs: int) -> float:
     """How many standard errors the id lies off that is held too often or too seldom."""
-    error = math.sqrt(chance * (1 - chance) / runs)
-    return max(abs(held[row_id] / runs - chance) / error for row_id in ids)
+    error = math.sqrt(probability * (1 - probability) / runs)
+    return max(abs(held[row_id] / runs - probability) / error for row_id in ids)
 
 
 @pytest.mark.parametrize("chunks", [[1] * 8, [3, 3, 2], [8]], ids=str)
@@ -69,12 +69,14 @@ def test_reservoir_holds_every_id_equally_often(chunks: list[int]) -> None:
     assert worst_error(held, range(8), 4 / 8, runs) < 4.5
 
 
-def test_reservoir_holds_pairs_as_often_as_chance_would() -> None:
+def test_reservoir_holds_pairs_with_equal_probability() -> None:
     """Rows of one chunk are let in independently of each other."""
     runs, generator = 1_500, seeded()
     pairs = sum({6, 7} <= feed(Reservoir(4), zeros(8), [8], generator) for _ in range(runs))
-    chance = (4 * 3) / (8 * 7)
-    assert pairs / runs == pytest.approx(chance, abs=4.5 * math.sqrt(chance * (1 - chance) / runs))
+    probability = (4 * 3) / (8 * 7)
+    assert pairs / runs == pytest.approx(
+        probability, abs=4.5 * math.sqrt(probability * (1 - probability) / runs)
+    )
 
 
 def one_in_ten(rows: int) -> Tensor:
@@ -88,7 +90,7 @@ def test_balanced_reservoir_holds_half_of_each_class(chunk: int) -> None:
     assert buffer.pool().labels.bincount().tolist() == pytest.approx([50, 50], abs=2)
 
 
-def test_balanced_reservoir_holds_a_rare_class_whole() -> None:
+def test_balanced_reservoir_holds_all_of_a_rare_class() -> None:
     labels = torch.zeros(2_000, dtype=torch.long)
     rare = [300, 700, 1_100, 1_500, 1_900]
     labels[rare] = 1
@@ -103,8 +105,8 @@ def test_balanced_reservoir_is_even_within_a_class(chunks: list[int]) -> None:
         held.update(feed(BalancedReservoir(8), labels, chunks, generator))
     for label in range(2):
         ids = (labels == label).nonzero()[:, 0].tolist()
-        chance = sum(held[row_id] for row_id in ids) / len(ids) / runs
-        assert worst_error(held, ids, chance, runs) < 4.5
+        probability = sum(held[row_id] for row_id in ids) / len(ids) / runs
+        assert worst_error(held, ids, probability, runs) < 4.5
 
 
 @given(

@@ -108,7 +108,7 @@ def test_it_keeps_what_the_authors_keep(chunks: list[int]) -> None:
         assert sorted(memory) == sorted(as_rows(buffer.pool()))
         memory = as_rows(buffer.pool())  # in the same order, which ties are drawn by
         arrived += count
-        with torch.no_grad():  # the model goes on learning, and rows are judged anew
+        with torch.no_grad():  # the model goes on learning, and rows are judged again
             for weight in model.parameters():
                 weight += 0.2 * torch.randn(weight.shape, generator=seeded(arrived))
 
@@ -200,12 +200,12 @@ def test_without_a_model_every_row_of_the_largest_class_may_go() -> None:
 def test_the_model_is_left_as_it_was() -> None:
     model = make_model().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    chance = torch.random.get_rng_state()
+    rng_state = torch.random.get_rng_state()
     PuriDivER(5, ModelView(model)).append(arrivals(20), seeded())
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
-    assert torch.equal(torch.random.get_rng_state(), chance)
+    assert torch.equal(torch.random.get_rng_state(), rng_state)
 
 
 @pytest.mark.parametrize("diversity", [-0.1, 1.1])

@@ -73,7 +73,7 @@ def test_damage_gets_a_sentence(tmp_path: Path) -> None:
         load_model(mlp((2,), 2), path)
 
 
-def test_an_atomic_write_replaces_the_old_file_whole(tmp_path: Path) -> None:
+def test_an_atomic_write_replaces_the_old_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b.bin"
     write_atomically(path, b"old")
     write_atomically(path, b"new")
@@ -110,7 +110,7 @@ Make = Callable[[], Trainer]
 
 
 def goes_on_as_if_unbroken(make: Make, stream: list[Any], folder: Path, others: Any = None) -> None:
-    """Stop half way, build all anew, go on: slots and whatever is remembered must be the same."""
+    """Stop half way, build all again, go on: slots and whatever is remembered must be the same."""
     half = len(stream) // 2
     parts = others or (lambda trainer: {})
 
@@ -275,7 +275,7 @@ def test_a_monitor_goes_on(blobs: Samples, tmp_path: Path) -> None:
 
 
 def test_a_run_is_rolled_back_in_place(blobs: Samples, tmp_path: Path) -> None:
-    """After a divergence, say: the same trainer goes on from its last good checkpoint."""
+    """For instance after a divergence: the same trainer goes on from its last good checkpoint."""
     trainer, stream = make_trainer(Plausible()), list(stream_of(blobs))
     list(trainer.run(stream[:20]))
     Checkpoints(tmp_path).save(trainer)
@@ -293,7 +293,7 @@ STATES: list[Any] = [
 
 
 @pytest.mark.parametrize("state", STATES, ids=repr)
-def test_what_is_packed_is_unpacked_alike(state: Any) -> None:
+def test_what_is_packed_is_unpacked_identically(state: Any) -> None:
     packed = json.loads(json.dumps(pack({"it": state}, {}), allow_nan=False))
     again = unpack(packed, {}, torch.device("cpu"))["it"]
     assert again == state
@@ -309,7 +309,7 @@ def test_what_takes_pickle_is_refused() -> None:
 
 
 class TestFolder:
-    """Generations: two are kept, each whole."""
+    """Generations: two are kept, each complete."""
 
     def test_tensors_are_a_plain_safetensors_file(self, blobs: Samples, tmp_path: Path) -> None:
         trainer = make_trainer(Plausible())
@@ -334,7 +334,7 @@ class TestFolder:
         Checkpoints(tmp_path).save(make_trainer())
         assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "mine.part"]
 
-    def test_a_damaged_one_is_told_and_does_not_count_as_kept(self, tmp_path: Path) -> None:
+    def test_a_damaged_one_is_reported_and_does_not_count_as_kept(self, tmp_path: Path) -> None:
         trainer, checkpoints = make_trainer(), Checkpoints(tmp_path)
         for _ in range(2):
             trainer.step()

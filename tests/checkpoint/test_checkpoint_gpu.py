@@ -49,7 +49,7 @@ def stream_of(blobs: Samples) -> list[Samples]:
 @pytest.mark.parametrize("rule", [None, torch.optim.Adam, CAdam])
 def test_it_goes_on(kind, rule, graphed: bool, blobs: Samples, tmp_path: Path) -> None:
     if graphed and rule is torch.optim.Adam:
-        pytest.skip("torch's Adam is recorded only where it is told to be capturable")
+        pytest.skip("torch's Adam is recorded only where it is set to be capturable")
     stream = stream_of(blobs)
     trainer = make_trainer(kind(), graphed, rule)
     list(trainer.run(stream[:30]))

@@ -235,7 +235,7 @@ def test_train_settles_what_the_selector_wants(
     assert logs[0] != logs[2]
 
 
-def test_train_says_what_rho_needs(table: Path, tmp_path: Path, capsys) -> None:
+def test_train_names_what_rho_needs(table: Path, tmp_path: Path, capsys) -> None:
     arguments = ["train", str(table), "--label", "digit", "--id", "name", "--selector", "RHO"]
     assert main([*arguments, "--window", "1", "--out", str(tmp_path / "run")]) == 2
     assert "--window average" in capsys.readouterr().err

@@ -23,11 +23,11 @@ COLUMNS = ["--inputs", "a", "b", "--label", "kind", "--classes", "ant", "bee"]
 
 
 def write_rows(path: Path, rows: int, bad: int = 0) -> Path:
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     with path.open("w") as file:
         for row in range(rows):
             kind = row % 2
-            record = {"a": chance.normal(4 * kind, 1), "b": 1.0, "kind": ("ant", "bee")[kind]}
+            record = {"a": rng.normal(4 * kind, 1), "b": 1.0, "kind": ("ant", "bee")[kind]}
             file.write((json.dumps(record) if row >= bad else "garbage") + "\n")
     return path
 
@@ -71,7 +71,7 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
         (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
@@ -83,24 +83,24 @@ def test_a_slip_costs_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert stream(*arguments) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert "w0rd" not in error
     assert len(error.splitlines()) == 1
 
 
 @pytest.mark.slow
-def test_one_that_waits_leaves_when_told_to(tmp_path: Path) -> None:
+def test_one_that_waits_stops_on_a_signal(tmp_path: Path) -> None:
     rows, out = write_rows(tmp_path / "rows.jsonl", 400), tmp_path / "run"
     process = start(rows, *COLUMNS, "--out", out, "--follow", "--save-every", "10")
     wait_until((out / "checkpoints" / "00000002").exists)
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate()
-    assert process.returncode == 128 + signal.SIGTERM, said
+    printed, _ = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM, printed
     with rows.open("a") as file:
         file.write(rows.read_text())
     assert stream(rows, *COLUMNS, "--out", out, "--resume") == 0

@@ -198,18 +198,18 @@ def test_killed_between_a_decision_and_a_checkpoint_it_is_not_lost(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [(None, "does not exist"), ("id,label\nrow-1,bee\n", "tamis import reads tables")],
 )
 def test_corrections_that_are_none_cost_one_line(
-    table: Given, tmp_path: Path, capsys, content: str | None, said: str
+    table: Given, tmp_path: Path, capsys, content: str | None, message: str
 ) -> None:
     file = tmp_path / "reviewed.csv"
     if content:
         file.write_text(content)
     assert main(command(table, tmp_path / "run", "--corrections", file)) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert len(error.splitlines()) == 1
 
 
@@ -333,12 +333,12 @@ def test_a_stream_learns_from_decisions(table: Given, tmp_path: Path, capsys) ->
     assert main([*arguments, "--out", str(out), *extra]) == 0
     assert held_labels(out) == table.right
     assert EstimateHistory(out).points[-1].value > 0.9
-    said = re.search(r"(\d+) of 900 labels look wrong", " ".join(capsys.readouterr().out.split()))
-    assert said
-    assert int(said[1]) < 60
+    found = re.search(r"(\d+) of 900 labels look wrong", " ".join(capsys.readouterr().out.split()))
+    assert found
+    assert int(found[1]) < 60
 
 
-def test_a_tracker_is_told_no_secret_and_asked_before_the_stream(
+def test_a_tracker_gets_no_secret_and_is_checked_before_the_stream(
     tmp_path: Path, capsys, monkeypatch
 ) -> None:
     estimates: list[str] = []

@@ -81,8 +81,10 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
     before = None
     for slot, other in zip(ours.run(points(0, 60)), plain.run(points(0, 60)), strict=True):
         assert torch.equal(slot.picked, other.picked)
-        told, expected = slot.read(), other.read()
-        assert told == expected | {"agreement": before}  # predicted while ranks met: told later
+        found, expected = slot.read(), other.read()
+        assert found == expected | {
+            "agreement": before
+        }  # predicted while ranks met: reported later
         before = expected["agreement"]
         assert (slot.seen, slot.held) == (other.seen, other.held)
     assert all(map(torch.equal, ours.model.parameters(), model.parameters()))
@@ -105,8 +107,8 @@ def test_a_pool_of_tickets_is_picked_from_like_one_of_inputs(selector: str) -> N
                 ]
             )
             plain = ModelView(view.model, view.memory)
-            chance = torch.Generator().set_state(generator.get_state())
-            beside = deepcopy(rule).select(replace(pool, inputs=inputs), plain, k, chance)
+            copied = torch.Generator().set_state(generator.get_state())
+            beside = deepcopy(rule).select(replace(pool, inputs=inputs), plain, k, copied)
             picks = rule.select(pool, view, k, generator)
             seen.append(torch.equal(picks.rows, beside.rows))
             return picks
@@ -180,7 +182,7 @@ def test_more_ranks_than_shards() -> None:
     assert {rank.chain for rank in ranks} == {one.chain}
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_what_does_not_fit_is_refused() -> None:
     trainer = trainer_of(Ranks(), Job())
     with pytest.raises(ValueError, match=r"Rank 0 has shards \[0, 1\], and got 1"):
         next(trainer.run(points(0, 3)))

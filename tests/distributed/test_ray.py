@@ -17,13 +17,13 @@ pytestmark = pytest.mark.slow
 
 def test_two_workers_learn_what_one_machine_learns() -> None:
     """Few rows, one seed: python -m benchmarks.ranks has all rows and ten."""
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, str(EXAMPLE), "--seeds", "1", "--rows", "400"],
         check=True,
         capture_output=True,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
-    found = json.loads(told.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
     assert found["ray"] == pytest.approx(found["single"], abs=0.05)
     assert min(found["ray"]) > 0.8

@@ -115,7 +115,7 @@ def test_other_shards_or_settings_are_refused(tmp_path: Path) -> None:
             RankCheckpoints(tmp_path).load(trainer_of(Ranks(), job))
 
 
-def test_trouble_on_one_rank_is_told_to_all(tmp_path: Path) -> None:
+def test_trouble_on_one_rank_reaches_all(tmp_path: Path) -> None:
     assert together(save_in_trouble, 2, tmp_path) == ["NotSavedError", "NotSavedError"]
     assert RankCheckpoints(tmp_path).slots() == []
 

@@ -111,18 +111,18 @@ def mixed(ranks: Ranks) -> list[torch.Tensor]:
 
 
 def test_a_diverged_step_is_skipped_by_all() -> None:
-    for skipped, finite in together(spoil, 2):
+    for skipped, finite in together(make_non_finite, 2):
         assert (skipped, finite) == (1, True)
 
 
-def spoil(ranks: Ranks) -> tuple[int, bool]:
+def make_non_finite(ranks: Ranks) -> tuple[int, bool]:
     """The criterion of one rank gives no number in one slot."""
     model = start(model_of, (6,), 3, seed=0)
 
     def criterion(logits, targets):
         losses = cross_entropy(logits, targets, reduction="none")
-        spoils = ranks.number == 1 and trainer.slots == 5 and logits.requires_grad
-        return losses * torch.nan if spoils else losses
+        diverges = ranks.number == 1 and trainer.slots == 5 and logits.requires_grad
+        return losses * torch.nan if diverges else losses
 
     trainer = RankTrainer(
         ranks,

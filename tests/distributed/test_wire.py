@@ -21,7 +21,7 @@ def test_bytes_do_not_depend_on_what_is_held() -> None:
     )
     assert small["pool"] == large["pool"] > 0
     assert small["gradients"] == large["gradients"] > 0
-    # How many of the candidates are whose is a matter of chance: they are padded to the most.
+    # How many of the candidates are whose is random: they are padded to the most.
     assert small["views"] == pytest.approx(large["views"], rel=0.05)
 
 
@@ -59,7 +59,7 @@ def test_a_rank_that_is_killed_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_answer_is_noticed(tmp_path: Path) -> None:
-    """It is waited for as long as the process group says."""
+    """It is waited for as long as the process group allows."""
     assert together(lose, 2, signal.SIGSTOP, tmp_path, timeout=10) == [True, None]
 
 

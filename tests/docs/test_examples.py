@@ -1,4 +1,4 @@
-"""Every example runs as a program of its own, and those that should pick alike do."""
+"""Every example runs as a program of its own, and those that should pick the same rows do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELSEWHERE = {"ray_train"}
 """What needs minutes, and has a test of its own."""
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = [example for example in sorted(FOLDER.glob("*.py")) if example.stem not in ELSEWHERE]
-ALIKE = {"plain_loop", "data_loader", "lightning_module", "hugging_face", "skorch_net"}
+SAME_PICKS = {"plain_loop", "data_loader", "lightning_module", "hugging_face", "skorch_net"}
 """The same rows, model and seed: the same picks, and so the same accuracy."""
 BEATEN = {"tabular", "text_transformer", "river_stream"}
 """Naive training beside tamis."""
@@ -40,7 +40,7 @@ def last_line(example: Path) -> str:
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
 def test_examples_run_and_keep_their_word(example: Path) -> None:
     line = last_line(example)
-    if example.stem in ALIKE:
+    if example.stem in SAME_PICKS:
         assert line == last_line(example.with_stem("plain_loop"))
     elif example.stem in BEATEN:
         naive, tamis = map(float, re.findall(r"(?:naive|tamis) (0\.\d+)", line))

@@ -43,7 +43,7 @@ def test_hostile_checkpoints_do_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_spoilt_steps_are_skipped(name: str, way: str, tmp_path: Path) -> None:
+def test_non_finite_steps_are_skipped(name: str, way: str, tmp_path: Path) -> None:
     assert now_and_then(name, way)
     assert for_good(name, way, tmp_path)
 

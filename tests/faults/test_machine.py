@@ -90,7 +90,7 @@ class Crashes(RuleBasedStateMachine):
 
     @rule(damaged=st.booleans())
     def crash_and_restore(self, damaged: bool) -> None:
-        """Begin anew from the disk; a save that was under way has left half of itself."""
+        """Start again from the disk; a save that was under way has left half of itself."""
         if damaged:
             part = self.folder / "00000099.part"
             part.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Short form of the matrix: long streams, bursts of noise, labels that tell nothing."""
+"""Short form of the matrix: long streams, bursts of noise, labels without information."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_a_burst_of_noise_passes() -> None:
 
 
 @pytest.mark.slow
-def test_labels_that_tell_nothing_are_told() -> None:
+def test_labels_without_information_are_reported() -> None:
     row = no_information(1)
     assert row.met, row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ratio", "told"), [(0.1, True), (0.3, False)])
-def test_train_tells_it(ratio: float, told: bool, tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize(("ratio", "warned"), [(0.1, True), (0.3, False)])
+def test_train_reports_it(ratio: float, warned: bool, tmp_path: Path, capsys) -> None:
     data = digits()
     stream = Replay(
         data.inputs, data.labels, Redrawn(10), Constant(ratio), slots=4300, rows_per_slot=1
@@ -47,4 +47,4 @@ def test_train_tells_it(ratio: float, told: bool, tmp_path: Path, capsys) -> Non
     arguments = ["train", str(table), "--label", "digit", "--out", str(tmp_path / "run")]
     assert main([*arguments, "--slots", "430", "--capacity", "1000"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert ("Warning: the labels carry no information" in printed) == told
+    assert ("Warning: the labels carry no information" in printed) == warned

@@ -127,15 +127,15 @@ def test_resumed_equals_unbroken(
     fresh, rows, net, pools, recording, module, trainer, same_weights, tmp_path
 ) -> None:
     unbroken, resumed = module(net()), module(net())
-    whole = recording(unbroken, fresh())
-    trainer(whole).fit(unbroken, pools)
+    reference = recording(unbroken, fresh())
+    trainer(reference).fit(unbroken, pools)
     started = module(net())
     first, second = recording(started, fresh()), recording(resumed, fresh())
     begun = trainer(first, epochs=1)
     begun.fit(started, pools)
     begun.save_checkpoint(tmp_path / "half.ckpt")
     trainer(second).fit(resumed, pools, ckpt_path=tmp_path / "half.ckpt")
-    assert first.log + second.log == whole.log
+    assert first.log + second.log == reference.log
     assert same_weights(resumed.net, unbroken.net)
 
 
@@ -155,8 +155,8 @@ def test_a_data_module(
     sieve = recording(found, Plausible())
     trainer(sieve).fit(found, datamodule=Doubling() if own_hook else Data())
     factor = 2 if own_hook else 1
-    shown = [(factor * inputs, labels, ids) for inputs, labels, ids in rows.pools()]
-    assert sieve.log == train_plainly(Plausible(), net(), shown)
+    scaled = [(factor * inputs, labels, ids) for inputs, labels, ids in rows.pools()]
+    assert sieve.log == train_plainly(Plausible(), net(), scaled)
 
 
 def test_a_sieve_of_another_module_is_refused(net, pools, recording, module, trainer) -> None:

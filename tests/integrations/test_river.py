@@ -71,9 +71,9 @@ def test_it_picks_as_a_trainer_does(selector, many: bool, slots, same_weights) -
 
 def noisy(count: int):
     """Phishing sites, 30% of the labels wrong, and the truth beside."""
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     for x, y in datasets.Phishing().take(count):
-        yield x, y ^ (torch.rand((), generator=chance).item() < 0.3), y
+        yield x, y ^ (torch.rand((), generator=rng).item() < 0.3), y
 
 
 def test_progressive_validation_in_a_pipeline() -> None:
@@ -89,7 +89,7 @@ def test_progressive_validation_in_a_pipeline() -> None:
 
 
 def test_drift_detectors() -> None:
-    """Classes change places half-way: the detector notices, and another model begins anew."""
+    """Classes change places half-way: the detector notices, and another model is reset."""
     rows = list(datasets.Phishing().take(300))
     rows += [(x, not y) for x, y in rows]
     small = RiverClassifier(2, selector=Plausible(neighbours=Neighbours(voters=256)), k=8, held=200)
@@ -101,11 +101,11 @@ def test_drift_detectors() -> None:
             noticed.append(number)
         model.learn_one(x, y)
     assert any(number > 300 for number in noticed)
-    anew = drift.DriftRetrainingClassifier(quick(), drift.binary.DDM())
+    retrained = drift.DriftRetrainingClassifier(quick(), drift.binary.DDM())
     for x, y in rows:
-        anew.learn_one(x, y)
-    assert anew.model.trainer.slots < 300
-    assert set(anew.predict_proba_one(rows[0][0])) == {True, False}
+        retrained.learn_one(x, y)
+    assert retrained.model.trainer.slots < 300
+    assert set(retrained.predict_proba_one(rows[0][0])) == {True, False}
 
 
 def test_features_and_labels_that_come_later() -> None:

@@ -116,7 +116,7 @@ def test_a_sampler_without_workers_picks_as_the_plain_loop_does(
 
 
 def test_a_sampler_with_workers_picks_by_an_old_model(rows, net, recording, train_plainly) -> None:
-    """Two workers ask for four batches ahead: a whole epoch is picked by the first model."""
+    """Two workers ask for four batches ahead: a complete epoch is picked by the first model."""
     model = net()
     sieve = recording(model, OGRS())
     data = TensorDataset(rows.inputs, rows.labels)
@@ -211,13 +211,13 @@ def test_saved_and_resumed_equals_unbroken(fresh, rows, net, recording) -> None:
             sieve.update()
 
     model = net()
-    whole, first, second = (recording(model, fresh()) for _ in range(3))
-    go_through(whole, rows.pools())
+    reference, first, second = (recording(model, fresh()) for _ in range(3))
+    go_through(reference, rows.pools())
     go_through(first, rows.pools()[:3])
     second.load_state_dict(first.state_dict())
     go_through(second, rows.pools()[3:])
-    assert first.log + second.log == whole.log
-    assert second.checksum == whole.checksum != first.checksum
+    assert first.log + second.log == reference.log
+    assert second.checksum == reference.checksum != first.checksum
 
 
 def test_rows_without_ids_are_numbered_as_they_come(rows, net) -> None:

@@ -169,7 +169,7 @@ def test_cleanlab_finds_issues_from_first_looks(looks, tmp_path) -> None:
 
 def test_first_looks_are_out_of_sample(looks) -> None:
     """The very first rows are judged by a model that has seen nothing."""
-    ids, labels, beliefs = looks[0].table()
+    ids, labels, probabilities = looks[0].table()
     model = start(mlp, digits().input_shape, 10, seed=0)
     stream = Replay(
         digits().inputs, digits().labels, Symmetric(10), lambda _: 0.7, 200, rows_per_slot=4
@@ -178,7 +178,7 @@ def test_first_looks_are_out_of_sample(looks) -> None:
     assert ids[:4].tolist() == samples.ids.tolist()
     assert labels[:4].tolist() == samples.labels.tolist()
     wanted = model(samples.inputs).softmax(dim=1).detach().numpy()
-    assert np.allclose(beliefs[:4], wanted)
+    assert np.allclose(probabilities[:4], wanted)
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # or Datalab finds nothing
@@ -186,7 +186,7 @@ def test_datalab_finds_the_same_labels(looks) -> None:
     pytest.importorskip("datasets", reason="Datalab needs the package datasets")
     from tamis.integrations.cleanlab import datalab
 
-    _, labels, beliefs = looks[0].table(skip=200)
-    lab = datalab(labels, beliefs, issue_types={"label": {}})
+    _, labels, probabilities = looks[0].table(skip=200)
+    lab = datalab(labels, probabilities, issue_types={"label": {}})
     ours = looks[0].issues(skip=200).sort_index().is_label_issue
     assert np.array_equal(lab.get_issues("label").is_label_issue, ours)

@@ -115,13 +115,13 @@ def test_resumed_equals_unbroken(
         return sieve_trainer(model, known, train_dataset=table, sieve=sieve, ids="row")
 
     unbroken, resumed = wrapped(net()), wrapped(net())
-    whole = recording(unbroken, fresh())
-    trainer(unbroken, whole).train()
+    reference = recording(unbroken, fresh())
+    trainer(unbroken, reference).train()
     second = recording(resumed, fresh())
     for folder in (str(tmp_path / "checkpoint-4"), True):
         trainer(resumed, second).train(resume_from_checkpoint=folder)
         if folder is not True:  # the last one is at the end: nothing is left to be done
-            assert whole.log[4:] == second.log
+            assert reference.log[4:] == second.log
         assert same_weights(resumed, unbroken)
 
 
@@ -177,13 +177,13 @@ def test_token_ids_and_their_mask_through_a_transformer(
 
     other, selector, log = make(), fresh(), []
     optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
-    chance, average = torch.Generator().manual_seed(0), Average(0.99)
+    rng, average = torch.Generator().manual_seed(0), Average(0.99)
     for ids in torch.arange(96).split(32):
         pool = {name: part[ids] for name, part in columns.items()}
         numbers = torch.arange(32)[:, None]
         given = Samples(numbers, labels[ids], ids, torch.zeros_like(ids))
         view = ModelView(other, average, columns=pool)
-        picks = selector.select(given, view, 16, chance).real()
+        picks = selector.select(given, view, 16, rng).real()
         log.append(ids[picks.rows].tolist())
         targets = labels[ids][picks.rows] if picks.targets is None else picks.targets
         logits = other(**{name: part[picks.rows] for name, part in pool.items()}).logits

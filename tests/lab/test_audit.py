@@ -18,7 +18,7 @@ from tamis.selectors import OGRS, Naive
 
 
 @pytest.mark.parametrize("part", ["settings", "ablation", "bars", "price"])
-def test_cells_can_be_told_apart(part: str) -> None:
+def test_cells_are_distinct(part: str) -> None:
     keys = [key(cell) for cell in cells(part)]
     if part == "ablation":  # cells with another window or k have names of their own
         assert len({cell.name for cell in cells(part)}) == len(keys) / 2

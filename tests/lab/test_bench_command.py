@@ -67,7 +67,7 @@ def test_a_second_run_runs_nothing_and_a_wider_one_runs_the_rest(ran: list[Cell]
     assert "naive" in capsys.readouterr().out
 
 
-def test_the_board_shows_what_was_asked_for() -> None:
+def test_the_board_shows_what_was_requested() -> None:
     tamis_bench("--seeds 1")
     assert {row[0] for row in rows_of("board.csv")[1:]} == {"naive", "OGRS"}
     tamis_bench("--seeds 1 --methods ogrs --page docs/board.md")

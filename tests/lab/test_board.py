@@ -96,7 +96,7 @@ def test_two_models_are_billed_twice(runs: dict[str, Result]) -> None:
 
 def test_what_a_method_remembers_is_billed(runs: dict[str, Result]) -> None:
     assert runs["naive"].state == runs["ITLM"].state == runs["OGRS"].state == 0
-    assert runs["ELR"].state > DIGITS_HELD / 2 * 10 * 4  # a belief a class, for most rows
+    assert runs["ELR"].state > DIGITS_HELD / 2 * 10 * 4  # a probability a class, for most rows
     assert runs["forward, running"].state == 10 * 10 * 4  # the confusion
     assert runs["Decoupling"].state > 4 * 64 * 10  # a model
 
@@ -109,7 +109,7 @@ def test_shares_are_shares(runs: dict[str, Result]) -> None:
     assert 0.6 < runs["naive"].purity < 0.8
 
 
-def test_only_a_selector_that_estimates_the_clean_ratio_is_asked_for_it(
+def test_only_a_selector_that_estimates_the_clean_ratio_is_queried(
     runs: dict[str, Result],
 ) -> None:
     assert all(math.isnan(run.clean_ratio_estimated) for run in runs.values())

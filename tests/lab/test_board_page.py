@@ -1,4 +1,4 @@
-"""The board's page: who stands where, what is bold, what it says of whom, and no network."""
+"""The board's page: who stands where, what is bold, what it states of whom, and no network."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def test_nothing_is_bold_where_all_have_side_information() -> None:
     assert only_table(runs_of("ITLM", (0.9,))).rows[0].bold == (False,)
 
 
-def test_it_says_who_dropped_a_class(results: list[Result]) -> None:
+def test_it_names_who_dropped_a_class(results: list[Result]) -> None:
     found = findings(only_table(results))
     assert f"These dropped a class: ITLM (2 of 2 runs); {HOSTILE} (2 of 2 runs)." in found
     assert "No method dropped a class." in findings(only_table(results[:4]))
 
 
-def test_it_says_who_beats_naive_nowhere(results: list[Result]) -> None:
+def test_it_names_who_beats_naive_nowhere(results: list[Result]) -> None:
     better_elsewhere = [
         *runs_of("naive", (0.5,), noise="pair"),
         *runs_of("ITLM", (0.6,), noise="pair"),
@@ -126,7 +126,7 @@ def test_it_says_who_beats_naive_nowhere(results: list[Result]) -> None:
     assert "nothing to beat" in all_tables(as_tables(summarise(runs_of("ITLM", (0.6,)))))
 
 
-def test_it_says_what_is_missing(results: list[Result]) -> None:
+def test_it_names_what_is_missing(results: list[Result]) -> None:
     assert not any("missing" in line for line in findings(only_table(results)))
     assert any("OGRS (1 of 2)" in line for line in findings(only_table([*results[:3]])))
 

@@ -1,4 +1,4 @@
-"""The demo, whole: its folder, its numbers, and its page in a real browser with no network."""
+"""The complete demo: its folder, its numbers, and its page in a real browser with no network."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_tells_what_the_logs_tell(folder: Path) -> None:
+def test_the_page_reports_what_the_logs_hold(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     for log in ("plausible", "naive", "ogrs", "oracle"):
         lines = read_log(folder / f"log-{log}.jsonl")
@@ -71,7 +71,7 @@ def test_the_page_tells_what_the_logs_tell(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_order_among_the_methods(folder: Path) -> None:
-    """The oracle leads and Plausible is next; what chooses is purer than what picks by chance."""
+    """The oracle leads and Plausible is next; what chooses is purer than what picks at random."""
     last, purity = {}, {}
     for log in folder.glob("log-*.jsonl"):
         lines = read_log(log)

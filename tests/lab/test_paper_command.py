@@ -153,7 +153,7 @@ def test_how_long_a_run_takes_is_known_from_those_before() -> None:
     assert seconds_like(done, Run("table", "mnist", "", 0.9, "OGRS", 3)) == 0
 
 
-def test_the_quick_one_says_so_and_keeps_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_quick_one_is_marked_and_keeps_apart(capsys: pytest.CaptureFixture[str]) -> None:
     quick = ("--quick", "--data", "digits", "--methods", "naive", "--processes", "1")
     assert reproduce("table", *quick, "--slots", "40", "--clean-ratios", "0.9") == 0
     assert reproduce("dynamic", *quick, "--slots", "40", "--readings", "noise") == 0

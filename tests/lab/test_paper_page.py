@@ -86,7 +86,7 @@ def test_naive_above_ogrs_is_reported_beside_what_the_paper_has() -> None:
     assert not any("naive" in line for line in fine)
 
 
-def test_itlm_is_held_against_what_the_paper_says_of_it() -> None:
+def test_itlm_is_held_against_the_claims_of_the_paper() -> None:
     here = [
         *lines_of("OGRS", 0.70, 0.7, "cifar10"),
         *lines_of("ITLM 0.9", 0.80, 0.7, "cifar10"),
@@ -172,7 +172,7 @@ def test_a_run_that_is_shorter_than_others_is_left_out(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 5000
 
 
-def test_the_page_of_the_project_is_what_its_files_say() -> None:
+def test_the_page_of_the_project_is_what_its_files_hold() -> None:
     page = DOCS / "results.md"
     text = page.read_text()
     curves = RESULTS / "paper" / "curves.csv"

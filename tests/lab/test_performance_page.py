@@ -1,4 +1,4 @@
-"""docs/performance.md says what the files of results say, and no more."""
+"""docs/performance.md holds what the files of results hold, and no more."""
 
 from __future__ import annotations
 

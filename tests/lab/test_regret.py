@@ -197,6 +197,6 @@ def test_the_command_writes_its_folder(tmp_path: Path, monkeypatch, capsys) -> N
 
 
 @pytest.mark.parametrize("arguments", [("--seeds", "0"), ("--chains", "0")])
-def test_nothing_to_measure_is_said(arguments: tuple[str, str]) -> None:
+def test_nothing_to_measure_is_an_error(arguments: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         regret.run(parse(*arguments))

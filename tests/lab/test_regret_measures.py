@@ -20,7 +20,7 @@ STEPS = torch.tensor([1, 2, 4, 8, 16, 32, 64])
 
 
 @pytest.fixture
-def slopes(generator: Generator) -> Tensor:
+def gradients(generator: Generator) -> Tensor:
     return torch.randn(5, 7, 3, generator=generator, dtype=torch.float64)
 
 
@@ -30,25 +30,27 @@ def made_up(power: float, seed: int, repeats: int = 6, chains: int = 30) -> Tens
     return 3 * STEPS**power * (0.5 * noise).exp()
 
 
-def test_regrets_are_those_of_a_loop(slopes: Tensor) -> None:
+def test_regrets_are_those_of_a_loop(gradients: Tensor) -> None:
     for chain, local, lagrangian in zip(
-        slopes, local_regret(slopes), lagrangian_regret(slopes), strict=True
+        gradients, local_regret(gradients), lagrangian_regret(gradients), strict=True
     ):
         squares, total = 0.0, [0.0] * 3
-        for slope in chain.tolist():
-            squares += sum(part**2 for part in slope)
-            total = [whole + part for whole, part in zip(total, slope, strict=True)]
+        for gradient in chain.tolist():
+            squares += sum(part**2 for part in gradient)
+            total = [so_far + part for so_far, part in zip(total, gradient, strict=True)]
         assert local.item() == pytest.approx(squares)
         assert lagrangian.item() == pytest.approx(math.hypot(*total))
 
 
 def test_constants_are_those_of_a_loop(generator: Generator) -> None:
-    points, slopes = torch.randn(2, 20, 4, generator=generator, dtype=torch.float64)
+    points, gradients = torch.randn(2, 20, 4, generator=generator, dtype=torch.float64)
     uses = torch.randint(9, (3, 20), generator=generator)
-    constants = Constants.of(points, slopes, uses, max_uses=5)
+    constants = Constants.of(points, gradients, uses, max_uses=5)
     apart = [math.dist(a, b) for a in points.tolist() for b in points.tolist()]
     assert constants.diameter == pytest.approx(max(apart))
-    assert constants.steepest == pytest.approx(max(math.hypot(*slope) for slope in slopes.tolist()))
+    assert constants.steepest == pytest.approx(
+        max(math.hypot(*gradient) for gradient in gradients.tolist())
+    )
     assert constants.excess.tolist() == [max(abs(p - 5) for p in row) for row in uses.tolist()]
     assert constants.margin.tolist() == [5 - min(row) for row in uses.tolist()]
 

@@ -88,7 +88,7 @@ def test_other_columns_are_refused(head: str, tmp_path: Path) -> None:
         ("tracker/results.csv", tracker.Result),
     ],
 )
-def test_the_files_of_the_project_are_whole(name: str, kind: type[Result]) -> None:
+def test_the_files_of_the_project_are_complete(name: str, kind: type[Result]) -> None:
     path = RESULTS / name
     lines = path.read_bytes().splitlines()
     assert len(read(path, kind)) == len(lines) - 1

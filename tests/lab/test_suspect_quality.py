@@ -50,7 +50,7 @@ def test_the_truth_is_that_of_the_ledger() -> None:
     assert sum(map(len, in_chunks(stream))) == len(data.labels)
 
 
-def test_cleanlab_is_asked_as_it_wants(blobs, blob_model) -> None:
+def test_cleanlab_gets_what_it_wants(blobs, blob_model) -> None:
     probabilities = blob_model(blobs.inputs).softmax(dim=1).detach()
     given = probabilities.gather(1, blobs.labels[:, None])[:, 0]
     scores = rank_by_cleanlab(blobs.labels, probabilities, "self_confidence")

@@ -46,7 +46,7 @@ def test_the_split_shares_no_row_and_the_test_labels_are_right() -> None:
     assert task.data.test_labels.equal(gaussians(seed=seed).test_labels)
 
 
-def test_clean_tells_exactly_which_labels_are_flipped() -> None:
+def test_clean_marks_exactly_which_labels_are_flipped() -> None:
     task = draw_task(Settings(), 0)
     truth = {
         tuple(row): label
@@ -63,7 +63,7 @@ def test_two_labels_of_five_are_flipped() -> None:
     assert np.mean(shares) == pytest.approx(0.4, abs=4 * np.sqrt(0.24 / (100 * 200)))
 
 
-def test_a_seed_changes_data_noise_and_start_alike() -> None:
+def test_a_seed_changes_data_noise_and_start() -> None:
     one, two = draw_task(Settings(), 0), draw_task(Settings(), 1)
     assert not one.data.inputs.equal(two.data.inputs)
     assert not one.held.clean.equal(two.held.clean)
@@ -86,7 +86,7 @@ def test_methods_share_the_warm_up_and_part_after_it() -> None:
 
 
 def test_as_printed_walks_as_the_paper_does() -> None:
-    """Among candidates that are the whole pool, chains end where those of PaperOGRS() do."""
+    """Among candidates that are the complete pool, chains end where those of PaperOGRS() do."""
     held = draw_task(TINY, 0).held
     torch.manual_seed(0)
     view = ModelView(logistic((2,), 2))
@@ -139,18 +139,18 @@ def test_a_gap_within_its_error_is_none(points: float, side: str) -> None:
 def test_findings_follow_the_numbers() -> None:
     good, fair, bad = [0.80, 0.81, 0.82], [0.70, 0.71, 0.72], [0.60, 0.61, 0.62]
     runs = {name: ending_at(fair) for name in methods(TINY)}
-    said = findings(TINY, runs | {"OGRS": ending_at(good), "ITLM, keep 0.9": ending_at(bad)})
-    assert "Best of the others is OGRS with 0.810" in said[0]
-    assert [line.split("paper's claim ")[1] for line in said[1:4]] == [
+    sentences = findings(TINY, runs | {"OGRS": ending_at(good), "ITLM, keep 0.9": ending_at(bad)})
+    assert "Best of the others is OGRS with 0.810" in sentences[0]
+    assert [line.split("paper's claim ")[1] for line in sentences[1:4]] == [
         f"{claim.text} {verdict}."
         for claim, verdict in zip(CLAIMS, ("holds, and more", "holds", "holds"), strict=True)
     ]
-    said = findings(TINY, runs | {"OGRS": ending_at(bad), "ITLM, keep 0.9": ending_at(good)})
-    assert all(line.endswith("does not hold.") for line in said[1:4])
-    assert "OGRS ends 10.0 points below naive" in said[3]
+    sentences = findings(TINY, runs | {"OGRS": ending_at(bad), "ITLM, keep 0.9": ending_at(good)})
+    assert all(line.endswith("does not hold.") for line in sentences[1:4])
+    assert "OGRS ends 10.0 points below naive" in sentences[3]
 
 
-def test_the_warm_up_is_told_by_seed() -> None:
+def test_the_warm_up_is_reported_by_seed() -> None:
     begun = [*ending_at([0.7]), *ending_at([0.7], warm=0.4)]
     runs = dict.fromkeys(methods(TINY), begun) | {"OGRS": ending_at([0.8, 0.2])}
     assert findings(TINY, runs)[-1] == (

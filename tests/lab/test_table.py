@@ -61,7 +61,7 @@ def test_the_papers_numbers_stand_for_rows_and_clean_ratios_of_ours() -> None:
     assert PAPER["mnist"].keys() == PAPER["cifar10"].keys() <= methods(SMALL).keys()
 
 
-def test_runs_are_all_told_apart_and_seeds_come_last() -> None:
+def test_runs_are_all_distinct_and_seeds_come_last() -> None:
     names = list(methods(SMALL))
     listed = runs(SMALL, ["mnist", "cifar10"], CLEAN_RATIOS, names, range(2))
     assert len({key(run, Run) for run in listed}) == len(listed) == 2 * 2 * 4 * 11
@@ -106,13 +106,13 @@ def test_purity_is_that_of_the_slots_since_the_last_line() -> None:
 
 
 def test_a_line_in_the_middle_is_the_end_of_a_shorter_run() -> None:
-    whole = run_table(run_of("OGRS"), SMALL)
+    unbroken = run_table(run_of("OGRS"), SMALL)
     short = run_table(run_of("OGRS"), replace(SMALL, slots=40, every=40))
     assert as_row(replace(short[-1], milliseconds=0, purity=0)) == as_row(
-        replace(whole[1], milliseconds=0, purity=0)
+        replace(unbroken[1], milliseconds=0, purity=0)
     )
     other = run_table(run_of("OGRS", seed=1), SMALL)
-    assert other[-1].accuracy != whole[-1].accuracy
+    assert other[-1].accuracy != unbroken[-1].accuracy
 
 
 def test_of_a_run_that_is_there_twice_the_later_counts() -> None:

@@ -35,7 +35,7 @@ SMALL = Cell(data="digits", slots=120, rows=10)
 NO_CHANGES = list[tuple[int, Change]]()
 
 
-def test_cells_can_be_told_apart_and_results_read_back() -> None:
+def test_cells_are_distinct_and_results_read_back() -> None:
     many = cells(SMALL, ["naive", "OGRS"], ["noise", "rotated"], 2)
     assert len({key(cell, Cell) for cell in many}) == len(many) == 2 * 2 * (5 + 2)
     result = Result(**asdict(many[0]), error=0.25, kind="noise", delay=math.inf, false_alarms=2)
@@ -46,7 +46,7 @@ def test_cells_can_be_told_apart_and_results_read_back() -> None:
 
 
 @pytest.mark.parametrize("change", ["none", "noise", "rotated", "inverted", "permuted"])
-def test_streams_change_in_the_middle_and_only_as_they_say(change: str) -> None:
+def test_streams_change_in_the_middle_and_only_as_named(change: str) -> None:
     data, cell = digits(), replace(SMALL, change=change, slots=10)
     stream = Replay(data.inputs, data.labels, Symmetric(10), Constant(1.0), 10, rows_per_slot=4)
     for slot, (was, now) in enumerate(zip(stream, changed(stream, cell, 10), strict=True)):
@@ -82,10 +82,10 @@ def test_estimates_are_held_against_the_truth() -> None:
 
 
 def test_alarms_are_false_first_or_repeated() -> None:
-    said = [(slot, Change(kind, 0, 0.9, 0.5)) for slot, kind in ((90, "noise"), (130, "concept"))]
-    found = judge(Cell("rotated", slots=200), [*said, (190, said[0][1])])
+    alarms = [(slot, Change(kind, 0, 0.9, 0.5)) for slot, kind in ((90, "noise"), (130, "concept"))]
+    found = judge(Cell("rotated", slots=200), [*alarms, (190, alarms[0][1])])
     assert found == {"false_alarms": 1, "delay": 30.0, "kind": "concept", "repeats": 1}
-    assert judge(Cell(slots=200), said) == {"false_alarms": 2}
+    assert judge(Cell(slots=200), alarms) == {"false_alarms": 2}
     assert judge(Cell("noise"), NO_CHANGES) == {"false_alarms": 0}
 
 

@@ -27,8 +27,8 @@ def naive(
             total = sum(math.exp(z) for z in row)
             for true in range(classes):
                 for given in range(classes):
-                    belief = math.exp(row[true]) / total
-                    tally[true][given] += belief * target[given] * 0.5 ** (later / half_life)
+                    probability = math.exp(row[true]) / total
+                    tally[true][given] += probability * target[given] * 0.5 ** (later / half_life)
     for true in range(classes):
         tally[true][true] += prior
     return torch.tensor([[count / sum(row) for count in row] for row in tally])
@@ -66,7 +66,7 @@ def test_it_starts_at_the_identity_and_leaves_it_as_rows_come(generator: Generat
 
 
 def test_it_finds_the_confusion_and_follows_it(confusion: Tensor, generator: Generator) -> None:
-    """A model that is right tells the labels' confusion, and a new one once the old has faded."""
+    """A model that is right reveals the labels' confusion, and a new one once the old has faded."""
     running = RunningConfusion(half_life=2_000)
     for truth in (confusion, confusion.roll(1, dims=0).roll(1, dims=1)):
         for _ in range(300):
@@ -128,10 +128,8 @@ def test_rows_that_are_not_finite_neither_count_nor_fade(generator: Generator) -
 def test_saved_and_resumed_equals_unbroken(generator: Generator) -> None:
     def play(running: RunningConfusion, seeds: range) -> None:
         for seed in seeds:
-            chance = Generator().manual_seed(seed)
-            running.update(
-                torch.randn(7, 3, generator=chance), torch.randint(3, (7,), generator=chance)
-            )
+            rng = Generator().manual_seed(seed)
+            running.update(torch.randn(7, 3, generator=rng), torch.randint(3, (7,), generator=rng))
 
     unbroken, first, second = RunningConfusion(), RunningConfusion(), RunningConfusion()
     play(unbroken, range(6))

@@ -25,7 +25,7 @@ def make(kind, classes: int = 4) -> Criterion:
     return kind() if inspect.isclass(kind) else kind
 
 
-def slope(criterion: Criterion, logits: Tensor, targets: Tensor) -> Tensor:
+def gradient(criterion: Criterion, logits: Tensor, targets: Tensor) -> Tensor:
     at = logits.clone().requires_grad_()
     return torch.autograd.grad(criterion(at, targets).sum(), at)[0]
 
@@ -77,7 +77,7 @@ def test_lower_precision_by_autocast(kind, logits: Tensor, labels: Tensor, share
 
 
 @each
-def test_slopes_are_those_of_the_losses(
+def test_gradients_are_those_of_the_losses(
     kind, logits: Tensor, labels: Tensor, shares: Tensor
 ) -> None:
     criterion = make(kind)
@@ -117,7 +117,7 @@ def test_no_rows(kind) -> None:
 
 @each
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_a_row_that_is_not_finite_spoils_itself_alone(
+def test_a_row_that_is_not_finite_affects_itself_alone(
     kind, logits: Tensor, labels: Tensor, bad: float
 ) -> None:
     corrupt = logits.clone()
@@ -132,29 +132,29 @@ def test_a_row_that_is_not_finite_spoils_itself_alone(
 
 @each
 @pytest.mark.parametrize("scale", [0.0, 1e3])
-def test_slopes_stay_finite_far_out_and_at_ties(
+def test_gradients_stay_finite_far_out_and_at_ties(
     kind, logits: Tensor, labels: Tensor, shares: Tensor, scale: float
 ) -> None:
     for targets in (labels, shares.float()):
         far = scale * logits.float()
         assert make(kind)(far, targets).isfinite().all()
-        assert slope(make(kind), far, targets).isfinite().all()
+        assert gradient(make(kind), far, targets).isfinite().all()
 
 
 @each
-def test_it_changes_no_argument_and_takes_no_chance(
+def test_it_changes_no_argument_and_draws_no_random_number(
     kind, logits: Tensor, labels: Tensor, shares: Tensor
 ) -> None:
-    chance = torch.random.get_rng_state()
+    rng_state = torch.random.get_rng_state()
     for targets in (labels, shares):
         before = logits.clone(), targets.clone()
         criterion = make(kind)
-        told = repr(criterion)
+        described = repr(criterion)
         criterion(logits, targets)
         assert torch.equal(logits, before[0])
         assert torch.equal(targets, before[1])
-        assert repr(criterion) == told
-    assert torch.equal(torch.random.get_rng_state(), chance)
+        assert repr(criterion) == described
+    assert torch.equal(torch.random.get_rng_state(), rng_state)
 
 
 @each

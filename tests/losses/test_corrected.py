@@ -23,13 +23,15 @@ CONFUSION = even_confusion(4, 0.6)
 each = pytest.mark.parametrize("kind", [Forward, Backward])
 
 
-def beliefs(logits: list[float]) -> list[float]:
+def probabilities(logits: list[float]) -> list[float]:
     total = sum(math.exp(z) for z in logits)
     return [math.exp(z) / total for z in logits]
 
 
 def forward(logits: list[float], given: int, confusion: list[list[float]]) -> float:
-    return -math.log(sum(p * confusion[true][given] for true, p in enumerate(beliefs(logits))))
+    return -math.log(
+        sum(p * confusion[true][given] for true, p in enumerate(probabilities(logits)))
+    )
 
 
 def test_forward_is_theorem_2(
@@ -103,9 +105,9 @@ def test_a_sound_confusion_is_inverted_as_it_is(confusion: Tensor) -> None:
     torch.testing.assert_close(invert(confusion, 0.05), torch.linalg.inv(confusion))
 
 
-def test_labels_of_pure_chance_leave_the_loss_as_it_is() -> None:
-    for chance in (torch.full((4, 4), 0.25), torch.full((1, 1), 1.0)):
-        torch.testing.assert_close(invert(chance, 0.05), torch.eye(len(chance)))
+def test_random_labels_leave_the_loss_as_it_is() -> None:
+    for uniform in (torch.full((4, 4), 0.25), torch.full((1, 1), 1.0)):
+        torch.testing.assert_close(invert(uniform, 0.05), torch.eye(len(uniform)))
 
 
 @pytest.mark.parametrize("right", [0.25, 0.26, 0.2875, 0.2876, 0.3, 0.9])
@@ -119,15 +121,15 @@ def test_the_ridge_bounds_the_inverse_and_keeps_its_rows(right: float) -> None:
     assert torch.allclose(confusion @ inverse, torch.eye(4).double()) == exact
 
 
-def test_the_ridge_minimises_what_it_says(confusion: Tensor) -> None:
-    confusion[1] = confusion[0]  # two classes that labels cannot tell apart
+def test_the_ridge_minimises_its_objective(confusion: Tensor) -> None:
+    confusion[1] = confusion[0]  # two classes that labels cannot separate
     floor, identity = 0.2, torch.eye(4).double()
     ridge = floor**2 - torch.linalg.svdvals(confusion)[-1] ** 2
     found = invert(confusion, floor).requires_grad_()
     cost = (confusion @ found - identity).square().sum()
     cost = cost + ridge * (found - identity).square().sum()
-    slope = torch.autograd.grad(cost, found)[0]
-    torch.testing.assert_close(slope, torch.zeros(4, 4).double())
+    gradient = torch.autograd.grad(cost, found)[0]
+    torch.testing.assert_close(gradient, torch.zeros(4, 4).double())
 
 
 def test_the_inverse_does_not_jump_at_the_floor() -> None:

@@ -46,15 +46,15 @@ def test_window_is_the_mean_over_the_last_states(generator: Generator, length: i
         [functional.cross_entropy(m(inputs), labels, reduction="none") for m in last]
     )
     torch.testing.assert_close(view.losses(inputs, labels), losses.mean(dim=0).detach())
-    beliefs = torch.stack([m(inputs).softmax(dim=1) for m in last]).mean(dim=0)
-    torch.testing.assert_close(view.probabilities(inputs), beliefs.detach())
+    probabilities = torch.stack([m(inputs).softmax(dim=1) for m in last]).mean(dim=0)
+    torch.testing.assert_close(view.probabilities(inputs), probabilities.detach())
 
     at = inputs.clone().requires_grad_()
     mean_loss = (
         sum(functional.cross_entropy(m(at), labels, reduction="none") for m in last) / length
     )
-    slopes = torch.autograd.grad(mean_loss.sum(), at)[0]
-    torch.testing.assert_close(view.input_gradients(inputs, labels), slopes)
+    gradients = torch.autograd.grad(mean_loss.sum(), at)[0]
+    torch.testing.assert_close(view.input_gradients(inputs, labels), gradients)
 
 
 def test_average_follows_its_recursion(generator: Generator) -> None:
@@ -81,31 +81,31 @@ def test_features_and_their_gradients(generator: Generator) -> None:
     torch.testing.assert_close(
         view.feature_gradients(inputs, labels), torch.autograd.grad(loss, at)[0]
     )
-    belief = model(inputs).softmax(dim=1) - functional.one_hot(labels, 4)
+    errors = model(inputs).softmax(dim=1) - functional.one_hot(labels, 4)
     torch.testing.assert_close(
-        view.feature_gradients(inputs, labels), (belief @ model[2].weight).detach()
+        view.feature_gradients(inputs, labels), (errors @ model[2].weight).detach()
     )
 
 
 @pytest.mark.parametrize("length", [1, 3])
-def test_one_pass_shows_features_and_beliefs(generator: Generator, length: int) -> None:
+def test_one_pass_gives_features_and_probabilities(generator: Generator, length: int) -> None:
     inputs, _ = rows(generator)
     model, window = net(), Window(length)
     for _ in range(length + 1):
         train_a_little(model, generator)
         window.update(model)
     view = ModelView(model, window, chunk=4)
-    features, beliefs = view.features_and_probabilities(inputs)
-    assert beliefs.shape == (9, 4)
+    features, probabilities = view.features_and_probabilities(inputs)
+    assert probabilities.shape == (9, 4)
     torch.testing.assert_close(features, view.features(inputs))
-    torch.testing.assert_close(beliefs, view.probabilities(inputs))
+    torch.testing.assert_close(probabilities, view.probabilities(inputs))
     newest = view.newest().probabilities(inputs)
-    assert torch.allclose(beliefs, newest) == (length == 1)
+    assert torch.allclose(probabilities, newest) == (length == 1)
 
 
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("bias", [True, False])
-def test_beliefs_at_features_are_those_at_their_inputs(
+def test_probabilities_at_features_are_those_at_their_inputs(
     generator: Generator, averaged: bool, bias: bool
 ) -> None:
     inputs, _ = rows(generator)
@@ -122,16 +122,16 @@ def test_beliefs_at_features_are_those_at_their_inputs(
     torch.testing.assert_close(found.sum(dim=1), torch.ones(9, dtype=torch.float64))
 
 
-def test_beliefs_at_features_are_the_mean_over_the_window(generator: Generator) -> None:
+def test_probabilities_at_features_are_the_mean_over_the_window(generator: Generator) -> None:
     features = torch.randn(9, 7, generator=generator, dtype=torch.float64)
     model, window, kept = net(), Window(3), []
     for _ in range(4):
         train_a_little(model, generator)
         window.update(model)
         kept.append(copy.deepcopy(model[2]))
-    beliefs = torch.stack([head(features).softmax(dim=1) for head in kept[-3:]]).mean(dim=0)
+    probabilities = torch.stack([head(features).softmax(dim=1) for head in kept[-3:]]).mean(dim=0)
     torch.testing.assert_close(
-        ModelView(model, window).probabilities_at(features), beliefs.detach()
+        ModelView(model, window).probabilities_at(features), probabilities.detach()
     )
 
 
@@ -143,17 +143,17 @@ def test_feature_gradients_serve_any_criterion(generator: Generator) -> None:
         return (logits.softmax(dim=1) - functional.one_hot(classes, 4)).abs().sum(dim=1)
 
     at = model[:2](inputs).detach().requires_grad_()
-    slopes = torch.autograd.grad(absolute(model[2](at), labels).sum(), at)[0]
+    gradients = torch.autograd.grad(absolute(model[2](at), labels).sum(), at)[0]
     found = ModelView(model, criterion=absolute).feature_gradients(inputs, labels)
-    torch.testing.assert_close(found, slopes)
+    torch.testing.assert_close(found, gradients)
 
 
 def test_chunks_change_nothing(generator: Generator) -> None:
     inputs, labels = rows(generator, 50)
-    whole, parts = ModelView(net()), ModelView(net(), chunk=7)
-    torch.testing.assert_close(whole.losses(inputs, labels), parts.losses(inputs, labels))
+    at_once, parts = ModelView(net()), ModelView(net(), chunk=7)
+    torch.testing.assert_close(at_once.losses(inputs, labels), parts.losses(inputs, labels))
     torch.testing.assert_close(
-        whole.input_gradients(inputs, labels), parts.input_gradients(inputs, labels)
+        at_once.input_gradients(inputs, labels), parts.input_gradients(inputs, labels)
     )
 
 

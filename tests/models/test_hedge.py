@@ -123,16 +123,16 @@ def test_a_step_is_the_papers() -> None:
         names = [f"classifiers.{depth}.{kind}" for kind in ("weight", "bias")]
         names += [f"layers.{below}.{kind}" for below in range(depth) for kind in ("weight", "bias")]
         parts = [paper.get_parameter(name) for name in names]
-        slopes = torch.autograd.grad(losses[depth], parts, retain_graph=True)
-        for name, slope in zip(names, slopes, strict=True):
-            moves[name] += alpha[depth] * slope
+        gradients = torch.autograd.grad(losses[depth], parts, retain_graph=True)
+        for name, gradient in zip(names, gradients, strict=True):
+            moves[name] += alpha[depth] * gradient
     for name, weight in model.named_parameters():
         expected = paper.get_parameter(name) - 0.1 * moves[name]
         assert torch.allclose(weight, expected, atol=1e-6), name
 
-    told = [value.item() for value in losses]
-    assert loss.item() == pytest.approx(sum(map(math.prod, zip(alpha, told, strict=True))))
-    expected_weights = paper_weights(alpha, told, hidden=3, discount=0.99, smoothing=0.2)
+    depth_losses = [value.item() for value in losses]
+    assert loss.item() == pytest.approx(sum(map(math.prod, zip(alpha, depth_losses, strict=True))))
+    expected_weights = paper_weights(alpha, depth_losses, hidden=3, discount=0.99, smoothing=0.2)
     assert model.weights.tolist() == pytest.approx(expected_weights, abs=1e-6)
 
 

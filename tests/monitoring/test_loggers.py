@@ -62,7 +62,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what the machine says about trackers, and have them send nothing."""
+    """Forget the machine's settings of trackers, and let them send nothing."""
     for name in list(os.environ):
         if name.startswith(("MLFLOW_", "WANDB_")):
             monkeypatch.delenv(name)
@@ -97,7 +97,7 @@ def test_mlflow_has_what_the_log_has(tmp_path: Path, blobs, blob_model, monkeypa
 
 @pytest.mark.usefixtures("no_network", "no_settings")
 @pytest.mark.filterwarnings("default")
-def test_mlflow_goes_where_its_own_settings_say(tmp_path: Path, blobs, blob_model) -> None:
+def test_mlflow_goes_where_its_own_settings_point(tmp_path: Path, blobs, blob_model) -> None:
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
     mlflow.set_tracking_uri((tmp_path / "elsewhere").as_uri())
     run(tmp_path / "run", LOGGERS["mlflow"](tmp_path / "run", {}), blobs, blob_model)
@@ -138,7 +138,7 @@ def test_without_its_package_there_is_one_sentence(name: str, tmp_path: Path, mo
         LOGGERS[name](tmp_path, {})
 
 
-def test_nothing_of_them_is_imported_before_it_is_asked_for() -> None:
+def test_nothing_of_them_is_imported_before_it_is_needed() -> None:
     program = (
         "import sys\nimport tamis.monitoring\n"
         "print([name for name in ('tensorboard', 'mlflow', 'wandb') if name in sys.modules])"

@@ -100,7 +100,7 @@ def purity(
 def test_purity_is_that_of_the_picks_that_keep_their_label() -> None:
     assert purity([0, 1, 2, 3]) == 0.5
     assert purity([0, 1, 2, 3], targets=[0, 1, 2, 0]) == 0.5
-    assert purity([0, 1, 2, 3], targets=[0, 1, 1, 1]) == 1, "both wrong labels were mended"
+    assert purity([0, 1, 2, 3], targets=[0, 1, 1, 1]) == 1, "both wrong labels were relabelled"
     assert purity([0, 1, 2, 3], targets=[2, 1, 2, 0]) == pytest.approx(1 / 3)
     assert purity([3, 0], targets=[0, 1]) == 0, "targets go by pick, not by row"
     assert math.isnan(purity([2, 3], targets=[0, 1])), "no pick kept its label"
@@ -124,7 +124,7 @@ def test_healthy_picks_are_left_in_peace() -> None:
         ({"picked": torch.tensor([1, 2, 1, 2, 1, 2])}, "picks crowd on 2 samples"),
     ],
 )
-def test_each_collapse_is_told_once(change: dict, text: str) -> None:
+def test_each_collapse_is_reported_once(change: dict, text: str) -> None:
     monitor = Monitor(patience=20)
     with pytest.warns(CollapseWarning, match=text) as caught:
         record_all(monitor, (healthy(number, **change) for number in range(60)))
@@ -140,7 +140,7 @@ def test_a_rare_class_may_be_missing() -> None:
 
 
 class TestLog:
-    """Lines are there whole or not at all."""
+    """Lines are complete, or absent."""
 
     def test_a_full_disk_costs_lines_and_tears_none(self, tmp_path: Path) -> None:
         file = tmp_path / "log.jsonl"
@@ -173,7 +173,7 @@ class TestLog:
         assert [line["slot"] for line in lines] == [0, 1, 2, 3]
         assert lines[-1]["loss"] == 0.25
 
-    def test_a_log_that_is_gone_begins_anew(self, tmp_path: Path) -> None:
+    def test_a_log_that_is_gone_starts_empty(self, tmp_path: Path) -> None:
         file = tmp_path / "log.jsonl"
         with Monitor(file) as monitor:
             record_all(monitor, map(healthy, range(3)))
@@ -186,7 +186,7 @@ class TestLog:
 
 
 class TestInformation:
-    """Whether labels tell the model anything."""
+    """Whether labels carry information for the model."""
 
     def play(
         self, agreement: float, slots: int = 250, held: tuple[int, ...] = (100,) * 3
@@ -205,7 +205,7 @@ class TestInformation:
                 )
         return monitor
 
-    def test_labels_predicted_by_chance_only(self) -> None:
+    def test_labels_predicted_at_random_only(self) -> None:
         assert NO_INFORMATION in self.play(0.33).warnings
         assert NO_INFORMATION in self.play(0.1).warnings
         assert NO_INFORMATION not in self.play(0.45).warnings
@@ -218,5 +218,5 @@ class TestInformation:
         assert self.play(0.8, held=(240, 30, 30)).uninformative()
         assert not self.play(0.9, held=(240, 30, 30)).uninformative()
 
-    def test_it_is_told_once(self) -> None:
+    def test_it_is_reported_once(self) -> None:
         assert self.play(0.33, slots=300).warnings.count(NO_INFORMATION) == 1

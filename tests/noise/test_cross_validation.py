@@ -85,14 +85,14 @@ def test_the_choice_is_the_naive_one(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [10, 11])
 @pytest.mark.parametrize("clean_ratio", [0.5, 0.7, 0.9, 1.0])
-def test_enough_rows_tell_the_ratio_to_a_tenth(clean_ratio: float, seed: int) -> None:
+def test_enough_rows_give_the_ratio_to_a_tenth(clean_ratio: float, seed: int) -> None:
     samples = clusters(2000, clean_ratio, seed)
     found = CrossValidation(space="inputs").estimate(samples, LOCAL, Generator().manual_seed(seed))
     assert found == pytest.approx(clean_ratio, abs=0.1 + 1e-9)
 
 
 def test_features_are_those_of_the_model() -> None:
-    """Of inputs that say nothing by themselves the model's first layer makes the clusters."""
+    """Of inputs that are uninformative by themselves the model's first layer makes the clusters."""
     samples = clusters(1000, 0.7, seed=0)
     mixing = torch.randn(20, 20, generator=Generator().manual_seed(1))
     model = nn.Sequential(nn.Linear(20, 20, bias=False), nn.Linear(20, 10))

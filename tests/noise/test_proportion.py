@@ -67,7 +67,7 @@ def test_best_bin_is_the_papers(seed: int, decimals: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("clean_ratio", [0.4, 0.5, 0.7, 0.9, 1.0])
 @pytest.mark.parametrize(("classes", "rows"), [(10, 300), (10, 3000), (3, 3000)])
-def test_a_model_that_is_mostly_right_tells_the_ratio(
+def test_a_model_that_is_mostly_right_gives_the_ratio(
     classes: int, rows: int, clean_ratio: float, seed: int
 ) -> None:
     samples = simulate(rows, classes, clean_ratio, lead=4, seed=seed)
@@ -85,7 +85,7 @@ def test_a_poor_model_makes_the_estimate_low_by_little(clean_ratio: float) -> No
     assert all(abs(error) < 0.07 for error in errors)
 
 
-def test_a_model_that_knows_nothing_tells_that_labels_are_random() -> None:
+def test_a_model_that_knows_nothing_finds_that_labels_are_random() -> None:
     samples = simulate(3000, 10, clean_ratio=0.7, lead=0, seed=0)
     assert estimate(samples) == pytest.approx(0.1, abs=0.05)
 
@@ -98,11 +98,11 @@ def test_labels_wrong_by_likeness_look_right() -> None:
 
 def test_bad_rows_are_left_out() -> None:
     samples = simulate(500, 5, clean_ratio=0.6, lead=4, seed=0)
-    spoilt, unlabelled = samples.inputs.clone(), samples.labels.clone()
-    spoilt[::7] = math.nan
+    corrupted, unlabelled = samples.inputs.clone(), samples.labels.clone()
+    corrupted[::7] = math.nan
     unlabelled[::5] = -1
-    good = (spoilt.isfinite().all(dim=1) & (unlabelled >= 0)).nonzero()[:, 0]
-    bad = replace(samples, inputs=spoilt, labels=unlabelled)
+    good = (corrupted.isfinite().all(dim=1) & (unlabelled >= 0)).nonzero()[:, 0]
+    bad = replace(samples, inputs=corrupted, labels=unlabelled)
     assert len(good) < 400
     assert estimate(bad) == estimate(samples[good])
     with pytest.raises(ValueError, match="at least 1 row"):

@@ -256,14 +256,14 @@ def test_relabelled_rows_count_as_if_they_had_come_so() -> None:
 
 def test_no_more_is_relabelled_than_was_counted() -> None:
     tracker = Tracker(3)
-    sure, unsure = torch.tensor([[0.98, 0.01, 0.01]]), torch.tensor([[0.4, 0.3, 0.3]])
+    confident, unconfident = torch.tensor([[0.98, 0.01, 0.01]]), torch.tensor([[0.4, 0.3, 0.3]])
     one, two = torch.tensor([1]), torch.tensor([2])
-    tracker.update(sure, one)
+    tracker.update(confident, one)
     before = tracker.state_dict()
-    for probabilities in (unsure, torch.full((1, 3), torch.nan)):  # counted in other bins
+    for probabilities in (unconfident, torch.full((1, 3), torch.nan)):  # counted in other bins
         tracker.relabel(probabilities, one, two, ages=torch.zeros(1))
         assert all(value.equal(before[name]) for name, value in tracker.state_dict().items())
     for _ in range(3):
-        tracker.relabel(sure, one, two, ages=torch.zeros(1))
+        tracker.relabel(confident, one, two, ages=torch.zeros(1))
     assert all((value >= 0).all() for value in tracker.state_dict().values())
     assert tracker.pairs()[0].tolist() == [0, 0, 1]

@@ -114,7 +114,7 @@ def test_digits_as_the_solver_solves_them() -> None:
 
 
 def sparse_problem() -> tuple[Tensor, Tensor]:
-    """Ten columns of which the labels heed three."""
+    """Ten columns, of which the labels depend on three."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(200, 10, generator=generator, dtype=torch.float64)
     noise = torch.randn(200, generator=generator, dtype=torch.float64)
@@ -128,8 +128,8 @@ def proximal_gradient(inputs: Tensor, labels: Tensor, weight_decay: float) -> Te
         logits = inputs @ torch.tensor(weight).double() + bias
         wrong = (logits.sigmoid() - labels) / len(labels)
         bias -= rate * wrong.sum().item()
-        for column, slope in enumerate((wrong @ inputs).tolist()):
-            goal = weight[column] - rate * slope
+        for column, gradient in enumerate((wrong @ inputs).tolist()):
+            goal = weight[column] - rate * gradient
             size = max(0.0, abs(goal) - rate * SPARSITY) / (1 + rate * weight_decay)
             weight[column] = size if goal > 0 else -size
     return torch.tensor([*weight, bias]).double()
@@ -155,12 +155,12 @@ def test_a_step_is_the_update_written_by_hand() -> None:
     u = 0.0
     parameter = nn.Parameter(torch.tensor([start], dtype=torch.float64))
     optimizer = ADMM([parameter], lr, rho, weight_decay, sparsity)
-    for slope in (2.0, -0.7, 30.0):
+    for gradient in (2.0, -0.7, 30.0):
         optimizer.zero_grad()
-        (slope * parameter).sum().backward()
+        (gradient * parameter).sum().backward()
         optimizer.step()
-        # Where slope + rho (theta - z + u) + (theta - before) / lr is 0.
-        theta = (theta / lr + rho * (z - u) - slope) / (1 / lr + rho)
+        # Where gradient + rho (theta - z + u) + (theta - before) / lr is 0.
+        theta = (theta / lr + rho * (z - u) - gradient) / (1 / lr + rho)
         drawn = rho * (theta + u)
         z = (max(drawn - sparsity, 0) + min(drawn + sparsity, 0)) / (rho + weight_decay)
         u += theta - z

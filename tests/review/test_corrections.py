@@ -224,7 +224,7 @@ def test_all_rows_can_be_dropped(path, blobs, blob_model) -> None:
     assert trainer.step(blobs[slice(10, 20)]).held == 10
 
 
-def test_suspects_of_a_running_trainer_are_ranked_anew(path, tmp_path, blobs) -> None:
+def test_suspects_of_a_running_trainer_are_ranked_again(path, tmp_path, blobs) -> None:
     """Who corrects labels sees the others move, what is decided leave, and the right ones go."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))

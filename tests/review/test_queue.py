@@ -39,7 +39,7 @@ def test_old_ones_fade() -> None:
     assert ids(queue) == ["old", "new"]
 
 
-def test_scored_anew_the_age_stays() -> None:
+def test_scored_again_the_age_stays() -> None:
     queue = ReviewQueue(half_life=100)
     queue.update([suspect("a", 0.9), suspect("b", 0.8)], 0)
     queue.update([suspect("c", 0.7)], 100)

@@ -67,7 +67,7 @@ def test_large_pictures_are_made_small() -> None:
     assert max(decode(encode_png(torch.rand(3, 500, 300))).shape) <= 96
 
 
-def test_rows_are_shown_by_their_columns() -> None:
+def test_rows_are_previewed_by_their_columns() -> None:
     show = previewer((3,), ["a", "=b", "c"])
     assert show(torch.tensor([1.0, 2.123456789, -3])) == {
         "columns": {"a": 1.0, "=b": 2.1235, "c": -3.0}

@@ -46,7 +46,7 @@ def test_the_worst_is_first_and_scores_follow_their_formula(
     assert worst.row == row
 
 
-def test_rows_held_tell_which_labels_get_mixed_up(blobs: Samples, blob_model: nn.Module) -> None:
+def test_rows_held_reveal_which_labels_are_confused(blobs: Samples, blob_model: nn.Module) -> None:
     """In the blobs a wrong label is always the next class: where that is known, doubts follow."""
     scorer = LabelScorer(ModelView(blob_model), blobs)
     confusion = scorer.confusion
@@ -59,13 +59,13 @@ def test_rows_held_tell_which_labels_get_mixed_up(blobs: Samples, blob_model: nn
 def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
-    held, asked = blobs[slice(80)], blobs[slice(60, 120)]
+    held, scored = blobs[slice(80)], blobs[slice(60, 120)]
     view = ModelView(model)
     scorer = LabelScorer(view, held)
     assert scorer.confusion is not None
     relative = relative_confusion(scorer.confusion)
-    weighed = scorer.log_posterior(asked).exp()
-    features, belief = view.features(blobs.inputs), model(blobs.inputs).softmax(dim=1).double()
+    weighed = scorer.log_posterior(scored).exp()
+    features, probability = view.features(blobs.inputs), model(blobs.inputs).softmax(dim=1).double()
     scale = features[:80].std(dim=0, correction=0).clamp_min(1e-6)
     centred = (features - features[:80].mean(dim=0)) / scale
     for row in range(60, 120):
@@ -76,13 +76,13 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
             if other != row
         }
         for other, weight in weights.items():
-            likely = belief[other] * scorer.confusion[:, blobs.labels[other]]
+            likely = probability[other] * scorer.confusion[:, blobs.labels[other]]
             votes += weight / sum(weights.values()) * likely / likely.sum()
-        wanted = belief[row] * (votes + 0.003) * relative[:, blobs.labels[row]]
+        wanted = probability[row] * (votes + 0.003) * relative[:, blobs.labels[row]]
         assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
 
 
-def test_a_model_without_a_last_layer_is_asked_alone(blobs: Samples, blob_model) -> None:
+def test_a_model_without_a_last_layer_is_used_alone(blobs: Samples, blob_model) -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
             super().__init__()

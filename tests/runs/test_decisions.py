@@ -38,7 +38,7 @@ def test_the_newest_is_in_force_and_undo_goes_back_one_step(path: Path) -> None:
     assert Decisions(path).lines == decisions.lines
 
 
-def test_every_line_says_who_when_and_what_was_before(path: Path) -> None:
+def test_every_line_holds_who_when_and_what_was_before(path: Path) -> None:
     Decisions(path).decide(Decision("a", "relabel", "cat", "dog", 7, "ann"))
     line = json.loads(path.read_text())
     assert line.keys() == {
@@ -74,7 +74,7 @@ def test_processes_that_decide_at_once_lose_nothing(path: Path) -> None:
     lines = Decisions(path).lines
     assert {line.label for line in lines} == {f"{w}-{n}" for w in range(3) for n in range(40)}
     before: dict[str, str] = {}
-    for line in lines:  # each tells what was in force before it
+    for line in lines:  # each holds what was in force before it
         assert line.previous == (("relabel", before[line.id]) if line.id in before else None)
         before[line.id] = line.label
 
@@ -103,7 +103,7 @@ def test_names_of_authors_are_short_and_printable(path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(ACTIONS)), max_size=20))
-def test_what_is_in_force_is_what_a_stack_says(tmp_path_factory, words: list) -> None:
+def test_what_is_in_force_is_what_a_stack_holds(tmp_path_factory, words: list) -> None:
     decisions = Decisions(tmp_path_factory.mktemp("stack") / "decisions.jsonl")
     stacks: dict[str, list[str]] = {"a": [], "b": []}
     for name, word in words:

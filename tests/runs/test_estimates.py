@@ -63,7 +63,7 @@ def test_a_run_without_truth(tmp_path: Path, blobs, blob_model) -> None:
     assert point.by_class == (None, None, None)
 
 
-def test_a_resumed_run_takes_back_what_it_tells_again(tmp_path: Path) -> None:
+def test_a_resumed_run_takes_back_what_it_writes_again(tmp_path: Path) -> None:
     for slot in (9, 19, 29, 19):
         add_line(tmp_path / "tracked.jsonl", {"slot": slot, "value": 0.5, "low": 0.4, "high": 0.6})
     assert [point.slot for point in EstimateHistory(tmp_path).points] == [9, 19]

@@ -45,7 +45,7 @@ def test_it_grows(tmp_path: Path) -> None:
     assert not history.refresh()
 
 
-def test_a_slot_told_again_counts_as_told_last(tmp_path: Path) -> None:
+def test_a_slot_written_again_counts_as_written_last(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(line(slot, loss=slot, warnings=[f"{slot}"]) for slot in range(6)))
     history = History(tmp_path / "log.jsonl")
@@ -57,7 +57,7 @@ def test_a_slot_told_again_counts_as_told_last(tmp_path: Path) -> None:
     assert [warned.slot for warned in history.warnings] == [0, 1, 2]
 
 
-def test_a_log_cut_back_is_read_anew(tmp_path: Path) -> None:
+def test_a_log_cut_back_is_read_again(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(line(slot, loss=slot) for slot in range(100)))
     history = History(tmp_path / "log.jsonl")

@@ -1,4 +1,4 @@
-"""Lines: whole ones are read, half ones wait, a file begun anew is read anew."""
+"""Lines: complete ones are read, half ones wait, a file begun again is read again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_half_a_line_waits_for_its_end(path: Path) -> None:
     assert tail.read() == [{"b": 2}]
 
 
-def test_half_a_line_left_by_a_crash_spoils_no_other(path: Path) -> None:
+def test_half_a_line_left_by_a_crash_affects_no_other(path: Path) -> None:
     add_line(path, {"a": 1})
     with path.open("a") as file:
         file.write('{"b": ')
@@ -67,7 +67,7 @@ def test_places_lead_to_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize("longer", [True, False])
-def test_a_file_begun_anew_is_read_anew(path: Path, longer: bool) -> None:
+def test_a_file_begun_again_is_read_again(path: Path, longer: bool) -> None:
     for number in range(20):
         add_line(path, {"number": number})
     tail = Tail(path)
@@ -113,12 +113,12 @@ def test_many_who_add_lose_nothing(path: Path) -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30), st.randoms())
-def test_read_in_parts_is_read_at_once(tmp_path_factory, parts: list[bytes], chance) -> None:
+def test_read_in_parts_is_read_at_once(tmp_path_factory, parts: list[bytes], rng) -> None:
     path = tmp_path_factory.mktemp("lines") / "any.jsonl"
     tail, found = Tail(path), []
     for part in parts:
         with path.open("ab") as file:
-            file.write(part + (b'{"a": 1}\n' if chance.random() < 0.5 else b""))
+            file.write(part + (b'{"a": 1}\n' if rng.random() < 0.5 else b""))
         found += tail.read()
         assert not tail.reset
     assert found == read_lines(path)

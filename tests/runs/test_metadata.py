@@ -1,4 +1,4 @@
-"""RunMetadata: written whole, read back, and forgiving of older runs."""
+"""RunMetadata: written at once, read back, and forgiving of older runs."""
 
 from __future__ import annotations
 

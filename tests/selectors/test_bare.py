@@ -46,7 +46,7 @@ def select(bare: BARE, pool: Samples, k: int = 1000, seed: int = 0) -> list[int]
 
 
 def sharp(labels: Tensor, right: Tensor, classes: int) -> Samples:
-    """A pool under a model that is sure of the true class of every row."""
+    """A pool under a model that is confident of the true class of every row."""
     truth = torch.where(right, labels, (labels + 1) % classes)
     return Samples.of(9.0 * torch.eye(classes)[truth], labels)
 
@@ -70,7 +70,7 @@ def test_at_most_k_and_each_can_be_picked() -> None:
     assert {row for rows in picks for row in rows} == passing(pool, 1.0, "batch")
 
 
-def test_means_over_a_label_stop_a_model_that_is_sure() -> None:
+def test_means_over_a_label_stop_a_model_that_is_confident() -> None:
     """With more right than wrong labels, mean + deviation is over 1, and all rows are let in."""
     labels = torch.arange(100) % 4
     right = torch.arange(100) % 10 < 7

@@ -37,16 +37,17 @@ def test_it_is_cleanlabs_own_answer(
 def test_confident_rows_of_the_paper(blobs: Samples, blob_model: nn.Module) -> None:
     """Eq. 1 and 2: thresholds by class, then the surest class of those above theirs."""
     given = blobs.labels.tolist()
-    beliefs = ModelView(blob_model).probabilities(blobs.inputs).double().tolist()
+    predicted = ModelView(blob_model).probabilities(blobs.inputs).double().tolist()
     least = [
-        mean(p[c] for p, label in zip(beliefs, given, strict=True) if label == c) for c in range(3)
+        mean(p[c] for p, label in zip(predicted, given, strict=True) if label == c)
+        for c in range(3)
     ]
     issues = []
-    for p, label in zip(beliefs, given, strict=True):
+    for p, label in zip(predicted, given, strict=True):
         above = [c for c in range(3) if p[c] >= least[c]]
         surest = max(above, key=p.__getitem__) if above else label
         issues.append(surest != label and p[label] < max(p))
-    probabilities = torch.tensor(beliefs)
+    probabilities = torch.tensor(predicted)
     assert find_issues(blobs.labels, probabilities, "confident_learning").tolist() == issues
 
 
@@ -72,7 +73,7 @@ def test_a_model_that_ran_away_gives_no_picks(blobs: Samples, blob_model: nn.Mod
     assert len(picks) == 0
 
 
-def test_it_says_what_is_missing(blobs: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_names_what_is_missing(blobs: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
     with pytest.raises(ImportError, match=r"tamis\[audit\]"):
         find_issues(torch.tensor([0, 1]), torch.eye(2), "both")

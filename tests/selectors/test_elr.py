@@ -45,8 +45,8 @@ def test_targets_give_the_gradient_of_the_paper(blobs: Samples, strength: float)
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(picks.targets.sum(dim=1), torch.ones(100))
         with torch.no_grad():
-            for weight, slope in zip(model.parameters(), gradients[1], strict=True):
-                weight -= 0.0005 * slope
+            for weight, gradient in zip(model.parameters(), gradients[1], strict=True):
+                weight -= 0.0005 * gradient
     assert torch.equal(selector.state_dict()["ids"], averages.any(dim=1).nonzero()[:, 0])
     torch.testing.assert_close(selector.state_dict()["averages"], averages[averages.any(dim=1)])
 
@@ -82,7 +82,7 @@ def test_averages_look_through_memory_and_gradients_through_the_newest(blobs: Sa
     torch.testing.assert_close(picks.targets, given + 3 * p * (t - s) / (1 - s))
 
 
-def test_a_model_sure_of_itself_gives_finite_targets(blobs: Samples, blob_model: nn.Module) -> None:
+def test_a_confident_model_gives_finite_targets(blobs: Samples, blob_model: nn.Module) -> None:
     with torch.no_grad():
         blob_model.weight.mul_(1e4)
     picks = ELR(decay=0.0).select(blobs, ModelView(blob_model), 300, Generator().manual_seed(0))

@@ -113,7 +113,7 @@ def test_equal_scores_favour_no_class(blob_model: nn.Module) -> None:
     assert set(pool.labels[rows].tolist()) == {0, 1}
 
 
-def test_one_label_is_kept_whole(blobs: Samples, blob_model: nn.Module) -> None:
+def test_rows_of_one_label_are_all_kept(blobs: Samples, blob_model: nn.Module) -> None:
     one = blobs[blobs.labels == 1]
     picks = INCV().select(one, ModelView(blob_model), 1000, Generator().manual_seed(0))
     assert sorted(picks.rows.tolist()) == list(range(len(one)))

@@ -52,7 +52,7 @@ def select(o2u: O2U, pool: Samples, k: int = 1000, seed: int = 0) -> list[int]:
 
 @pytest.mark.parametrize("case", range(10))
 @pytest.mark.parametrize(("keep", "cycle"), [(0.7, 500), (0.5, 5), (0.9, 1)])
-def test_slot_after_slot_as_lists_say(case: int, keep: float, cycle: int) -> None:
+def test_slot_after_slot_as_in_lists(case: int, keep: float, cycle: int) -> None:
     slots, o2u = sliding_slots(case, 24), O2U(keep, cycle)
     for pool, rows in zip(slots, kept(slots, keep, cycle), strict=True):
         assert set(select(o2u, pool)) == rows

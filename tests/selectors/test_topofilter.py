@@ -49,9 +49,9 @@ def naive_filter(rule: TopoFilter, features: Tensor, labels: Tensor) -> list[int
     inside = sorted(row for piece in best.values() for row in piece)
     kept = []
     for row in inside:
-        asked = min(rule.voters, len(best[given[row]]) - 1)
-        votes = Counter(given[other] for other in nearest(points, inside, row, asked))
-        if asked and votes[given[row]] / asked >= rule.share:
+        voters = min(rule.voters, len(best[given[row]]) - 1)
+        votes = Counter(given[other] for other in nearest(points, inside, row, voters))
+        if voters and votes[given[row]] / voters >= rule.share:
             kept.append(row)
     return kept or inside
 

@@ -83,7 +83,7 @@ WHO = f"ann:{ESCAPED}@127.0.0.1"
         (f"nowhere://{WHO}/rows.csv", "cannot be reached"),
     ],
 )
-def test_what_is_missing_is_said_without_secrets(address: str, words: str) -> None:
+def test_what_is_missing_is_reported_without_secrets(address: str, words: str) -> None:
     with pytest.raises(SourceError, match=words) as caught:
         open_source(address)
     assert_hidden("".join(traceback.format_exception(caught.value)))
@@ -104,7 +104,7 @@ def assert_hidden(text: str) -> None:
         f"nats://{ESCAPED}@127.0.0.1:1?stream=s&durable=d",
     ],
 )
-def test_no_secret_is_shown_or_logged(
+def test_no_secret_is_printed_or_logged(
     address: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("DEBUG")
@@ -113,11 +113,11 @@ def test_no_secret_is_shown_or_logged(
         next(source.read())
     source.acknowledge("1-0" if address.startswith("redis") else 1)
     source.close()
-    told = [repr(source), str(source), caplog.text, *capfd.readouterr()]
-    assert_hidden("".join(traceback.format_exception(caught.value)) + " ".join(told))
+    printed = [repr(source), str(source), caplog.text, *capfd.readouterr()]
+    assert_hidden("".join(traceback.format_exception(caught.value)) + " ".join(printed))
 
 
-def test_no_secret_of_kafka_is_shown_or_logged(
+def test_no_secret_of_kafka_is_printed_or_logged(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("DEBUG")
@@ -125,14 +125,14 @@ def test_no_secret_of_kafka_is_shown_or_logged(
     with pytest.raises(SourceError) as caught:
         next(source.read())
     source.close()
-    told = "".join(traceback.format_exception(caught.value)) + repr(source) + caplog.text
-    told += " ".join(capfd.readouterr())
-    assert SECRET not in told
-    assert ESCAPED not in told
+    printed = "".join(traceback.format_exception(caught.value)) + repr(source) + caplog.text
+    printed += " ".join(capfd.readouterr())
+    assert SECRET not in printed
+    assert ESCAPED not in printed
 
 
 @pytest.mark.parametrize(
-    ("address", "shown"),
+    ("address", "redacted"),
     [
         ("redis://ann:w0rd@h:1/0?stream=s", "redis://ann:***@h:1/0?stream=s"),
         ("redis://:w0rd@h", "redis://***@h"),
@@ -145,11 +145,11 @@ def test_no_secret_of_kafka_is_shown_or_logged(
         ("redis://h:1/0?stream=s&group=g", "redis://h:1/0?stream=s&group=g"),
     ],
 )
-def test_hiding(address: str, shown: str) -> None:
-    assert redact(address) == shown
-    told = scrub(f"{address} failed, w0rd is wrong", address)
-    assert told.startswith(f"{shown} failed")
-    assert ("w0rd" in told) is ("w0rd" not in address)
+def test_hiding(address: str, redacted: str) -> None:
+    assert redact(address) == redacted
+    printed = scrub(f"{address} failed, w0rd is wrong", address)
+    assert printed.startswith(f"{redacted} failed")
+    assert ("w0rd" in printed) is ("w0rd" not in address)
 
 
 def test_words_of_others_are_scrubbed() -> None:

@@ -92,7 +92,7 @@ def test_every_message_comes_once(begin: Begin, kind: type) -> None:
     if kind is not KafkaMock:  # which has partitions
         assert numbers(batches) == list(range(ROWS))
     if kind is not Redis:  # whose ids were chosen by the producer
-        assert started - 1 <= batches[0].time <= time() + 1  # brokers count whole milliseconds
+        assert started - 1 <= batches[0].time <= time() + 1  # brokers count integer milliseconds
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_reading_on_from_any_offset(begin: Begin, kind: type, acknowledged: bool
     """Even from one before what was acknowledged, as after a fall back to an older checkpoint."""
     server = begin(kind)
     source = server.source(pace())
-    whole = []
+    batches = []
     for batch in source.read():
-        whole.append(batch)
+        batches.append(batch)
         if acknowledged:
             source.acknowledge(batch.offset)
-        if len(whole) == ROWS // 20:
+        if len(batches) == ROWS // 20:
             break
     source.close()
     for stop in (0, 4, 8):
-        before = numbers(whole[: stop + 1])
-        rest = read(server.source(pace()), saved(whole[stop].offset), ROWS - len(before))
+        before = numbers(batches[: stop + 1])
+        rest = read(server.source(pace()), saved(batches[stop].offset), ROWS - len(before))
         assert sorted(before + numbers(rest)) == list(range(ROWS))
 
 
@@ -194,7 +194,7 @@ def test_closing_ends_the_reader(begin: Begin, kind: type, away: bool) -> None:
 
 
 @every_broker
-def test_a_stream_that_was_lost_is_said(begin: Begin, kind: type) -> None:
+def test_a_stream_that_was_lost_is_reported(begin: Begin, kind: type) -> None:
     server = begin(kind, 20)
     ahead: Any = {Redis: "1000-0", Nats: 1000, KafkaMock: {"ours": {"0": 1000}, "others": {}}}
     with pytest.raises(SourceError, match=r"was read up to 1000.* before: it was lost or replaced"):
@@ -238,7 +238,7 @@ def test_a_group_that_is_taken_away_is_made_again(begin: Begin, kind: type) -> N
     source.close()
 
 
-# Nobody there, and no secrets told
+# Nobody there, and no secrets printed
 
 
 SECRET = "hunter2-and-more"  # noqa: S105
@@ -255,7 +255,7 @@ SECRET = "hunter2-and-more"  # noqa: S105
     ],
     ids=["Redis", "NATS", "Kafka"],
 )
-def test_a_broker_that_is_not_there_is_said_at_once(
+def test_a_broker_that_is_not_there_is_reported_at_once(
     build: Callable[[int], Source], caplog: pytest.LogCaptureFixture
 ) -> None:
     source = build(free_port())
@@ -265,7 +265,7 @@ def test_a_broker_that_is_not_there_is_said_at_once(
     assert SECRET not in f"{caught.value} {caught.value.__cause__} {source!r} {caplog.text}"
 
 
-def test_a_wrong_password_is_said_without_it(
+def test_a_wrong_password_is_reported_without_it(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = begin(Redis, 1)
@@ -333,18 +333,18 @@ def test_redis_consumers_share_and_each_goes_on_with_its_own(begin: Begin) -> No
 
 def test_redis_goes_by_ids_where_the_group_forgot(begin: Begin) -> None:
     server = begin(Redis)
-    whole = read(server.source(pace()))
+    batches = read(server.source(pace()))
     with redis_client(server) as client:
         client.xgroup_destroy(TOPIC, GROUP)
-    rest = read(server.source(pace()), whole[4].offset, ROWS - 100)
+    rest = read(server.source(pace()), batches[4].offset, ROWS - 100)
     assert numbers(rest) == list(range(100, ROWS))
     with redis_client(server) as client:
         client.xgroup_setid(TOPIC, GROUP, "0")
-    rest = read(server.source(pace()), whole[4].offset, ROWS - 100)
+    rest = read(server.source(pace()), batches[4].offset, ROWS - 100)
     assert numbers(rest) == list(range(100, ROWS))
 
 
-def test_redis_replies_lost_on_the_way_are_asked_for_again(begin: Begin) -> None:
+def test_redis_replies_lost_on_the_way_are_requested_again(begin: Begin) -> None:
     import redis
 
     server = begin(Redis)
@@ -381,25 +381,25 @@ def test_redis_entries_are_mappings_without_a_payload(begin: Begin) -> None:
     assert [isinstance(record, Unreadable) for record in batch.records] == [True] * 3
 
 
-def test_redis_says_what_was_trimmed_unread(begin: Begin) -> None:
+def test_redis_reports_what_was_trimmed_unread(begin: Begin) -> None:
     server = begin(Redis)
-    whole = read(server.source(pace()), count=40)
+    batches = read(server.source(pace()), count=40)
     with redis_client(server) as client:
         client.xtrim(TOPIC, maxlen=50, approximate=False)
     with pytest.warns(
         LostMessagesWarning, match="has removed messages before they were read: 110 entries after"
     ):
-        rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 50)
+        rest = read(server.source(pace(linger=1.0)), batches[-1].offset, 50)
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
 
 
-def test_redis_says_what_was_deleted_unread(begin: Begin) -> None:
+def test_redis_reports_what_was_deleted_unread(begin: Begin) -> None:
     server = begin(Redis)
-    whole = read(server.source(pace()), count=40)
+    batches = read(server.source(pace()), count=40)
     with redis_client(server) as client:
         client.xdel(TOPIC, "50-0", "60-0")
     with pytest.warns(LostMessagesWarning, match="entries between 40-0 and 60-0"):
-        rest = read(server.source(pace(linger=1.0)), whole[-1].offset, 158)
+        rest = read(server.source(pace(linger=1.0)), batches[-1].offset, 158)
     assert len(numbers(rest)) == 158
 
 
@@ -433,7 +433,7 @@ def ask_nats(server: Server, question: Callable[[Any], Awaitable[Any]]) -> Any:
 
 
 def make_again(server: Server, **settings: Any) -> None:
-    """Make the stream anew, of another kind."""
+    """Make the stream again, of another kind."""
 
     async def make(jetstream: Any) -> None:
         await jetstream.delete_stream(TOPIC)
@@ -482,7 +482,7 @@ def test_nats_streams_kept_by_interest_are_refused(begin: Begin) -> None:
     source.close()
 
 
-def test_nats_streams_that_are_not_there_are_said(begin: Begin) -> None:
+def test_nats_streams_that_are_not_there_are_reported(begin: Begin) -> None:
     server = begin(Nats, 0)
     assert isinstance(server, Nats)
     source = NatsStream(server.url, "nothing", GROUP)
@@ -505,7 +505,7 @@ def test_nats_subjects_leave_gaps_that_are_no_loss(begin: Begin) -> None:
     assert numbers(read(source, count=20)) == list(range(1, 40, 2))
 
 
-def test_nats_messages_lost_on_the_way_are_asked_for_again(begin: Begin) -> None:
+def test_nats_messages_lost_on_the_way_are_requested_again(begin: Begin) -> None:
     server = begin(Nats)
     source = server.source(pace())
     assert isinstance(source, NatsStream)
@@ -519,12 +519,12 @@ def test_nats_messages_lost_on_the_way_are_asked_for_again(begin: Begin) -> None
     assert numbers(read(source)) == list(range(ROWS))
 
 
-def test_nats_says_what_was_removed_unread(begin: Begin) -> None:
+def test_nats_reports_what_was_removed_unread(begin: Begin) -> None:
     server = begin(Nats)
-    whole = read(server.source(pace()), count=40)
+    batches = read(server.source(pace()), count=40)
     ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
     with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
-        rest = read(server.source(pace()), whole[-1].offset, 100)
+        rest = read(server.source(pace()), batches[-1].offset, 100)
     assert numbers(rest) == list(range(100, ROWS))
 
 
@@ -536,8 +536,8 @@ def committed(server: Server, partitions: int = 3) -> list[int]:
 
     assert isinstance(server, KafkaMock)
     client = Consumer({"bootstrap.servers": server.servers, "group.id": GROUP})
-    asked = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
-    found = [part.offset for part in client.committed(asked, timeout=END)]
+    partitions_of = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+    found = [part.offset for part in client.committed(partitions_of, timeout=END)]
     client.close()
     return found
 
@@ -606,7 +606,7 @@ def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> Non
     assert [type(record) for record in batch.records] == [Unreadable, Unreadable, dict]
 
 
-def test_kafka_settings_that_do_not_fit_are_said() -> None:
+def test_kafka_settings_that_do_not_fit_are_refused() -> None:
     source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"no.such": SECRET})
     with pytest.raises(SourceError, match=r"settings that do not fit.*no\.such"):
         next(source.read())

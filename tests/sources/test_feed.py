@@ -71,7 +71,7 @@ def together(feed: Feed) -> Samples:
 # Samples
 
 
-def test_samples_are_what_the_columns_say() -> None:
+def test_samples_are_what_the_columns_hold() -> None:
     samples = together(Feed(Given(make(25)), COLUMNS))
     assert samples.inputs.tolist() == [[n, 1] for n in range(25)]
     assert samples.labels.tolist() == [n % 2 for n in range(25)]
@@ -122,14 +122,14 @@ def test_the_offset_is_that_of_the_samples_in_hand() -> None:
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_new_feed_goes_on_with_rows_and_ids(stop: int) -> None:
     records = make(20) + [None, None] + make(30, 22)
-    whole = together(Feed(Given(records), COLUMNS))
+    complete = together(Feed(Given(records), COLUMNS))
     first = Feed(Given(records), COLUMNS)
     for _, _ in zip(range(stop), first, strict=False):
         offset = json.loads(json.dumps(first.offset))
     rest = Feed(Given(records), COLUMNS, offset=offset)
     samples = together(rest)
     for name, column in samples.columns().items():
-        assert torch.equal(column, getattr(whole, name)[-len(samples) :])
+        assert torch.equal(column, getattr(complete, name)[-len(samples) :])
     assert rest.stats().seen == 52
     assert rest.stats().bad == 2
 
@@ -215,7 +215,7 @@ def test_what_a_function_makes_is_checked(made: Any) -> None:
     assert feed.stats().bad == 1
 
 
-def test_a_function_that_fails_is_said_with_its_own_words() -> None:
+def test_a_function_that_fails_is_reported_with_its_own_words() -> None:
     def fail(record: Any) -> Any:
         raise ZeroDivisionError("a slip in the program")
 
@@ -257,7 +257,7 @@ def test_figures(tmp_path: Path) -> None:
     feed.close()
 
 
-def test_a_bad_record_may_be_said_by_the_function() -> None:
+def test_a_bad_record_may_be_reported_by_the_function() -> None:
     def judge(record: Any) -> Any:
         raise BadRecordError("too old", str(record))
 
@@ -290,10 +290,12 @@ def test_fuzzed_tables_are_read_to_their_end(tmp_path: Path) -> None:
     assert feed.offset["source"]["rows.csv"][0] == path.stat().st_size
     assert (good, figures.seen - figures.bad) == (figures.good, figures.good)
     assert good >= 1
-    whole = list(Files(path, rows=500).read())
-    for stop in (0, len(whole) // 2):
-        rest = list(Files(path, rows=500).read(whole[stop].offset))
-        assert [batch.records for batch in rest] == [batch.records for batch in whole[stop + 1 :]]
+    complete = list(Files(path, rows=500).read())
+    for stop in (0, len(complete) // 2):
+        rest = list(Files(path, rows=500).read(complete[stop].offset))
+        assert [batch.records for batch in rest] == [
+            batch.records for batch in complete[stop + 1 :]
+        ]
 
 
 def test_what_is_peeked_at_comes_later_and_is_not_in_the_offset() -> None:

@@ -220,12 +220,12 @@ def test_new_files_are_read_whatever_their_name(
 def test_a_half_written_parquet_file_is_waited_for(
     tmp_path: Path, follow: Callable[..., Following]
 ) -> None:
-    whole = write(tmp_path / "elsewhere.parquet", make_rows(0, 40)).read_bytes()
+    content = write(tmp_path / "elsewhere.parquet", make_rows(0, 40)).read_bytes()
     folder = tmp_path / "rows"
     folder.mkdir()
     write(folder / "z.jsonl", make_rows(40, 1))
     path = folder / "a.parquet"
-    for part in (b"PAR1", whole[: len(whole) // 2], whole[:-1]):
+    for part in (b"PAR1", content[: len(content) // 2], content[:-1]):
         path.write_bytes(part)
         reader = follow(folder)
         assert reader.wait_for(1) == [40]
@@ -233,7 +233,7 @@ def test_a_half_written_parquet_file_is_waited_for(
         wait_until(lambda source=source: source.waiting == {"a.parquet"})
         reader.stop()
     reader = follow(folder)
-    path.write_bytes(whole)
+    path.write_bytes(content)
     assert sorted(reader.wait_for(41)) == list(range(41))
     wait_until(lambda: not reader.source.waiting)
 
@@ -391,16 +391,18 @@ def test_a_file_truncated_while_followed_is_refused(
     assert "it shrank" in str(reader.error)
 
 
-@pytest.mark.parametrize("spoil", [lambda content: content[:-1], lambda content: b"PAR1" * 30])
-def test_a_damaged_parquet_file_is_refused(tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: b"PAR1" * 30])
+def test_a_damaged_parquet_file_is_refused(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     path = write(tmp_path / "rows.parquet", make_rows(0, 30))
-    path.write_bytes(spoil(path.read_bytes()))
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(SourceError, match=r"rows\.parquet"):
         list(Files(path).read())
 
 
 @pytest.mark.parametrize("name", ["nothing.csv", "*.csv", "rows.xlsx"])
-def test_what_is_not_there_is_said(tmp_path: Path, name: str) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "rows.xlsx").write_text("")
     with pytest.raises(SourceError, match=r"finds no file that ends in one of \.csv"):
         list(Files(tmp_path / name).read())

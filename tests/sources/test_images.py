@@ -60,7 +60,7 @@ def test_paths_are_taken_from_the_folder(tmp_path: Path) -> None:
     assert row.input.shape == (3, 4, 4)
 
 
-def test_sizes_and_colours_are_made_alike() -> None:
+def test_sizes_and_colours_are_made_identical() -> None:
     grey = np.zeros((9, 5), np.uint8)
     assert images(size=(6, 8))({"image": encode(grey), "label": 0}).input.shape == (3, 6, 8)
     assert images(colours="grey")({"image": encode(PIXELS), "label": 0}).input.shape == (1, 4, 4)
@@ -85,8 +85,8 @@ def bomb(side: int) -> bytes:
     """A PNG whose header claims a huge picture."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
-        whole = name + content
-        return struct.pack(">I", len(content)) + whole + struct.pack(">I", zlib.crc32(whole))
+        body = name + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")

@@ -76,13 +76,13 @@ def hugging_face(folder: Path, shuffle: bool = False) -> Any:
 
 @pytest.mark.parametrize("make", [Counted, Stateful, lambda: [{"n": n} for n in range(ROWS)]])
 def test_reading_on_from_any_offset(make: Any) -> None:
-    whole = list(Items(make(), rows=16).read())
-    assert numbers(whole) == list(range(ROWS))
-    for stop, batch in enumerate(whole):
+    complete = list(Items(make(), rows=16).read())
+    assert numbers(complete) == list(range(ROWS))
+    for stop, batch in enumerate(complete):
         rest = list(Items(make(), rows=16).read(saved(batch.offset)))
-        assert numbers(rest) == numbers(whole[stop + 1 :])
+        assert numbers(rest) == numbers(complete[stop + 1 :])
         assert [batch.positions for batch in rest] == [
-            batch.positions for batch in whole[stop + 1 :]
+            batch.positions for batch in complete[stop + 1 :]
         ]
 
 
@@ -95,13 +95,15 @@ def test_a_state_is_used_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_hugging_face_streams(folder: Path, shuffle: bool) -> None:
-    whole = list(Items(hugging_face(folder, shuffle), rows=16).read())
-    assert sorted(numbers(whole)) == list(range(ROWS))
-    assert (numbers(whole) == list(range(ROWS))) is not shuffle
-    assert ("state" in whole[0].offset) is not shuffle  # which holds no shuffle buffer
+    complete = list(Items(hugging_face(folder, shuffle), rows=16).read())
+    assert sorted(numbers(complete)) == list(range(ROWS))
+    assert (numbers(complete) == list(range(ROWS))) is not shuffle
+    assert ("state" in complete[0].offset) is not shuffle  # which holds no shuffle buffer
     for stop in (0, 2, 5):
         source = Items(hugging_face(folder, shuffle), rows=16)
-        assert numbers(list(source.read(saved(whole[stop].offset)))) == numbers(whole[stop + 1 :])
+        assert numbers(list(source.read(saved(complete[stop].offset)))) == numbers(
+            complete[stop + 1 :]
+        )
 
 
 def test_hugging_face_streams_read_ahead(folder: Path) -> None:

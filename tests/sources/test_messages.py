@@ -76,7 +76,7 @@ def test_batches_are_full_or_have_lingered(read: Read) -> None:
     assert broker.joined == [None]
 
 
-def test_more_than_was_asked_for_is_kept(read: Read) -> None:
+def test_more_than_was_requested_is_kept(read: Read) -> None:
     assert records(read(Scripted(list(range(1, 11))))) == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
 
 
@@ -117,4 +117,4 @@ def test_stopping_ends_it(read: Read) -> None:
     next(reading)
     broker.clock.set()
     assert list(reading) == []
-    assert broker.answers == [[5]]  # it was not asked again
+    assert broker.answers == [[5]]  # it was not polled again

@@ -46,7 +46,7 @@ def test_labels_may_be_numbers_or_text(label: Any) -> None:
     assert Columns(["a", "b"], label="kind", classes=["0", "1"])(record).label == 1
 
 
-def test_ids_are_whole_numbers_or_made_from_text_always_alike() -> None:
+def test_ids_are_integers_or_made_from_text_reproducibly() -> None:
     named = Columns(["a"], label="kind", classes=2, id="name")
     ids = [named({"a": 0, "kind": 0, "name": name}).id for name in (7, "row 7", "row 8", "row 7")]
     assert ids[0] == 7

@@ -202,7 +202,7 @@ def test_a_missing_label_is_raised_with_its_row(tmp_path: Path) -> None:
 def test_empty_cells_are_refused_row_by_row(
     tmp_path: Path, ending: str, rows_per_slot: int
 ) -> None:
-    """Even where a whole slot has none but empty cells in a column: other slots have numbers."""
+    """Even where a complete slot has none but empty cells in a column: other slots have numbers."""
     path = tmp_path / f"table{ending}"
     cells = [1.0, 2.0, None, None, 5.0, 6.0]
     if ending == ".csv":
@@ -285,11 +285,11 @@ def damaged(content: bytes) -> bytes:
     return content[:60] + b"\xff" * 400 + content[460:]
 
 
-@pytest.mark.parametrize("spoil", [garbage, half, damaged])
+@pytest.mark.parametrize("corrupt", [garbage, half, damaged])
 @pytest.mark.parametrize("ending", [".parquet", ".npz"])
-def test_a_corrupt_file_is_refused(tmp_path: Path, ending: str, spoil: Any) -> None:
+def test_a_corrupt_file_is_refused(tmp_path: Path, ending: str, corrupt: Any) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(), [0, 1] * 26 + [0])
-    path.write_bytes(spoil(path.read_bytes()))
+    path.write_bytes(corrupt(path.read_bytes()))
     with pytest.raises(BadInputError, match=rf"table{ending} is no \w+ file that can be read"):
         open_table(path, "label", Validator())
 

@@ -119,7 +119,7 @@ def test_skip_counts_and_notes_the_rows_and_lets_the_others_pass(bad: Bad, tmp_p
 
 
 @every_case
-def test_quarantine_keeps_rows_that_can_be_mended(bad: Bad, tmp_path: Path) -> None:
+def test_quarantine_keeps_rows_that_can_be_repaired(bad: Bad, tmp_path: Path) -> None:
     file = tmp_path / "quarantine.jsonl"
     validator = after_a_good_chunk("quarantine", file)
     validator.validate((bad.inputs, bad.labels))
@@ -131,14 +131,14 @@ def test_quarantine_keeps_rows_that_can_be_mended(bad: Bad, tmp_path: Path) -> N
         assert line["record"]["label"] == labels[row]
 
 
-def test_a_mended_quarantine_plays_again(tmp_path: Path) -> None:
+def test_a_repaired_quarantine_plays_again(tmp_path: Path) -> None:
     file = tmp_path / "quarantine.jsonl"
     image = torch.tensor([0.1, nan, 0.3, 1e-30])
     validator = Validator(3, "quarantine", rejects=Rejects(file))
     validator.validate((image.reshape(1, 1, 2, 2), torch.tensor([2])))
     (line,) = lines_of(file)
-    mended = torch.tensor([line["record"]["inputs"]]).nan_to_num(0.2)
-    samples = validator.validate((mended, torch.tensor([line["record"]["label"]])))
+    repaired = torch.tensor([line["record"]["inputs"]]).nan_to_num(0.2)
+    samples = validator.validate((repaired, torch.tensor([line["record"]["label"]])))
     assert torch.equal(samples.inputs, image.nan_to_num(0.2).reshape(1, 1, 2, 2))
 
 
@@ -166,7 +166,7 @@ def test_a_refused_first_chunk_does_not_set_the_shape() -> None:
     assert len(validator.validate((torch.tensor(GOOD), torch.tensor(LABELS)))) == 3
 
 
-def test_without_classes_any_whole_number_will_do() -> None:
+def test_without_classes_any_integer_will_do() -> None:
     assert len(Validator().validate((torch.tensor(GOOD), torch.tensor([0, 1, 999])))) == 3
 
 
@@ -174,7 +174,7 @@ def test_without_classes_any_whole_number_will_do() -> None:
     "kind",
     ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
 )
-def test_whole_numbers_of_every_type_are_labels(kind: str) -> None:
+def test_integers_of_every_type_are_labels(kind: str) -> None:
     samples = Validator(3).validate((np.array(GOOD, np.float32), np.array(LABELS, kind)))
     assert samples.labels.tolist() == LABELS
 
@@ -215,7 +215,7 @@ def test_an_array_that_may_not_be_written_to_is_read_without_a_warning() -> None
 )
 @pytest.mark.parametrize("on_bad", ["raise", "skip"])
 def test_what_is_no_pair_is_a_mistake_in_the_program(item: Any, on_bad: Any) -> None:
-    """It is raised whatever `on_bad` says: there are no rows to skip."""
+    """It is raised whatever `on_bad` is: there are no rows to skip."""
     with pytest.raises(
         BadInputError, match=rf"pairs of inputs and labels, got {type(item).__name__}"
     ):

@@ -39,7 +39,7 @@ def build_noise() -> BuildNoise:
     """Build a kind of noise for ten classes and a stream of these inputs."""
 
     def build(kind: type, inputs: Tensor) -> Noise:
-        assert kind in BUILDERS, f"say in {__file__} how to build {kind.__name__}"
+        assert kind in BUILDERS, f"define in {__file__} how to build {kind.__name__}"
         return BUILDERS[kind](inputs)
 
     return build

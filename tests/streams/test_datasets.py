@@ -166,7 +166,7 @@ def test_cifar_files_are_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.inputs[2, 0].numpy(), red)
 
 
-WHOLE = idx(np.arange(6, dtype=np.uint8).reshape(2, 3))
+COMPLETE = idx(np.arange(6, dtype=np.uint8).reshape(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ WHOLE = idx(np.arange(6, dtype=np.uint8).reshape(2, 3))
     [
         b"",
         b"no such thing",
-        WHOLE[:2],
-        WHOLE[:6],
-        WHOLE[:12],
-        WHOLE[:-1],
-        WHOLE + b"\0",
-        b"\0\0\x0d" + WHOLE[3:],
+        COMPLETE[:2],
+        COMPLETE[:6],
+        COMPLETE[:12],
+        COMPLETE[:-1],
+        COMPLETE + b"\0",
+        b"\0\0\x0d" + COMPLETE[3:],
     ],
     ids=["empty", "text", "2 bytes", "half a size", "header", "short", "long", "floats"],
 )
@@ -191,7 +191,7 @@ def test_bad_idx_files_are_refused_by_name(tmp_path: Path, content: bytes, packe
         read_idx(path)
 
 
-PACKED = gzip.compress(WHOLE * 100)
+PACKED = gzip.compress(COMPLETE * 100)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_missing_files_get_one_sentence(
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder; `stalled.gz` promises more than it sends, and then says nothing."""
+    """Serves a folder; `stalled.gz` promises more than it sends, and then sends nothing."""
 
     finished = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Every kind of noise makes the share of labels wrong that was asked for, and says which."""
+"""Every kind of noise makes the share of labels wrong that was requested, and marks which."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rows() -> tuple[Tensor, Tensor]:
 
 @every_kind
 @every_rate
-def test_realised_rate_is_the_one_asked_for(
+def test_realised_rate_is_the_one_requested(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
     corrupted = build_noise(kind, rows[0]).corrupt(*rows, rate, seeded())
@@ -59,7 +59,7 @@ def test_realised_rate_is_the_one_asked_for(
 
 @every_label_kind
 @every_rate
-def test_label_kinds_say_which_labels_are_wrong(
+def test_label_kinds_mark_which_labels_are_wrong(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
     inputs, truth = rows
@@ -69,7 +69,7 @@ def test_label_kinds_say_which_labels_are_wrong(
 
 
 @every_rate
-def test_open_set_says_which_inputs_were_replaced(rows: Any, rate: float) -> None:
+def test_open_set_marks_which_inputs_were_replaced(rows: Any, rate: float) -> None:
     inputs, truth = rows
     strangers = inputs[:100] + 1000
     corrupted = OpenSet(strangers).corrupt(inputs, truth, rate, seeded())
@@ -113,7 +113,7 @@ def test_wrong_labels_are_even_over_the_other_classes(rows: Any, kind: type) -> 
     counts = torch.bincount(moved, minlength=CLASSES)[1:].double()
     even = counts.sum() / (CLASSES - 1)
     chi_square = ((counts - even) ** 2 / even).sum()
-    assert chi_square < 26.1  # 8 degrees of freedom: passed by chance once in 1,000
+    assert chi_square < 26.1  # 8 degrees of freedom: exceeded at random once in 1,000
 
 
 def test_redrawn_reaches_its_highest_rate_and_refuses_a_higher_one(rows: Any) -> None:
@@ -134,14 +134,14 @@ def test_pair_flip_goes_to_the_next_class(rows: Any) -> None:
 MATRIX = torch.tensor([[0.9, 0.1, 0.0], [0.15, 0.7, 0.15], [0.2, 0.0, 0.8]])
 
 
-def confused(shares: Tensor, rate: float, told: bool) -> tuple[Tensor, Tensor]:
+def confused(shares: Tensor, rate: float, known: bool) -> tuple[Tensor, Tensor]:
     truth = torch.multinomial(shares, ROWS, replacement=True, generator=seeded(2))
-    noise = Confusion(MATRIX, shares if told else None)
+    noise = Confusion(MATRIX, shares if known else None)
     return truth, noise.corrupt(torch.zeros(ROWS, 1), truth, rate, seeded()).labels
 
 
 def test_confusion_rates_are_in_proportion_to_the_matrix() -> None:
-    truth, labels = confused(torch.ones(3), rate=0.4, told=False)
+    truth, labels = confused(torch.ones(3), rate=0.4, known=False)
     for right in range(3):
         given = labels[truth == right]
         for wrong in {0, 1, 2} - {right}:
@@ -152,13 +152,13 @@ def test_confusion_rates_are_in_proportion_to_the_matrix() -> None:
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 def test_confusion_keeps_the_rate_over_uneven_classes(rate: float) -> None:
-    truth, labels = confused(torch.tensor([6.0, 3.0, 1.0]), rate, told=True)
+    truth, labels = confused(torch.tensor([6.0, 3.0, 1.0]), rate, known=True)
     assert close(share(labels != truth), rate, ROWS)
 
 
 def test_confusion_refuses_a_rate_out_of_reach() -> None:
     with pytest.raises(ValueError, match=r"at most 0\.667, got 0\.700"):
-        confused(torch.ones(3), rate=0.7, told=False)
+        confused(torch.ones(3), rate=0.7, known=False)
 
 
 def test_confusion_that_confuses_nothing_refuses_every_rate_but_0(rows: Any) -> None:
@@ -211,7 +211,7 @@ def test_open_set_refuses_strangers_of_another_shape(rows: Any) -> None:
         OpenSet(torch.zeros(5, 4)).corrupt(*rows, 0.5, seeded())
 
 
-def test_open_set_replaces_whole_images() -> None:
+def test_open_set_replaces_complete_images() -> None:
     images, labels = torch.zeros(100, 2, 4, 4), torch.zeros(100, dtype=torch.long)
     corrupted = OpenSet(torch.ones(1, 2, 4, 4)).corrupt(images, labels, 0.5, seeded())
     assert torch.equal(corrupted.inputs.flatten(1).mean(dim=1), (~corrupted.clean).float())

@@ -17,7 +17,7 @@ CLASSES = 5
 
 
 def replay(rows: int = 23, schedule: Any = Constant(0.6), **settings: Any) -> Replay:  # noqa: B008
-    """Inputs that tell each row's number, so that a test sees which rows came."""
+    """Inputs that hold each row's number, so that a test sees which rows came."""
     numbers = torch.arange(rows)
     inputs = numbers[:, None].float()
     return Replay(inputs, numbers % CLASSES, Symmetric(CLASSES), schedule, **settings)

@@ -91,7 +91,7 @@ class Redis:
                 sleep(0.02)
 
     def produce(self, first: int, stop: threading.Event, most: int | None = None) -> int:
-        """Send numbers until told to stop; ids are the numbers, so that Redis refuses a second."""
+        """Send numbers until stopped; ids are the numbers, so that Redis refuses a second."""
         import redis
 
         client = redis.Redis(port=self.port)
@@ -153,7 +153,7 @@ class Nats:
         return NatsStream(self.url, TOPIC, GROUP, pace=pace, **settings)
 
     def produce(self, first: int, stop: threading.Event, most: int | None = None) -> int:
-        """Send numbers until told to stop, each with a name by which NATS knows a second."""
+        """Send numbers until stopped, each with a name by which NATS knows a second."""
         return asyncio.run(self._produce(first, stop, most))
 
     async def _make_stream(self) -> None:
@@ -208,10 +208,10 @@ class KafkaMock:
         return ""
 
     def start(self) -> None:
-        self._say("up")
+        self._command("up")
 
     def kill(self) -> None:
-        self._say("down")
+        self._command("down")
 
     def close(self) -> None:
         assert self.process.stdin
@@ -225,7 +225,7 @@ class KafkaMock:
         return KafkaTopic(self.servers, TOPIC, GROUP, settings=fast, pace=pace, **settings)
 
     def produce(self, first: int, stop: threading.Event, most: int | None = None) -> int:
-        """Send numbers until told to stop; the client itself tells a second from a first."""
+        """Send numbers until stopped; the client itself recognises a second."""
         from confluent_kafka import Producer
 
         producer = Producer(
@@ -249,7 +249,7 @@ class KafkaMock:
         assert producer.flush(END) == 0
         return number
 
-    def _say(self, word: str) -> None:
+    def _command(self, word: str) -> None:
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(word + "\n")

@@ -109,7 +109,7 @@ class Chromium:
         raise TimeoutError(method)
 
     def settle(self, seconds: float) -> None:
-        """Let time pass, and take in what the browser tells meanwhile."""
+        """Let time pass, and take in what the browser sends meanwhile."""
         until = monotonic() + seconds
         while monotonic() < until:
             self.events += self._read(until)
@@ -121,8 +121,8 @@ class Chromium:
         piece = os.read(self._from, 2**20)
         if not piece:
             raise OSError("The browser has ended.")
-        *whole, self._held = (self._held + piece).split(b"\0")
-        return [json.loads(message) for message in whole]
+        *complete, self._held = (self._held + piece).split(b"\0")
+        return [json.loads(message) for message in complete]
 
 
 class Tab:
@@ -196,10 +196,10 @@ class Tab:
         """Return the text that an element shows."""
         return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
 
-    def picture(self, path: Path, whole: bool = False) -> None:
+    def picture(self, path: Path, full_page: bool = False) -> None:
         """Save what the page looks like: the window, or all of it."""
         settings: dict[str, Any] = {}
-        if whole:
+        if full_page:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
             settings = {"captureBeyondViewport": True, "clip": {**size, "x": 0, "y": 0, "scale": 1}}
         found = self.call("Page.captureScreenshot", format="png", **settings)
@@ -222,8 +222,8 @@ class Tab:
                 found.append(settings["entry"]["text"])
         return found
 
-    def asked_for(self) -> list[str]:
-        """Return every address that the page has asked for."""
+    def requested(self) -> list[str]:
+        """Return every address that the page has requested."""
         return [
             event["params"]["request"]["url"]
             for event in self.browser.events

@@ -15,50 +15,50 @@ ODD = [
 
 def records(count: int, seed: int = 0) -> Iterator[bytes]:
     """Make up lines without a newline in them, the same ones for a seed."""
-    chance = random.Random(seed)  # noqa: S311 (no secret depends on it)
+    rng = random.Random(seed)  # noqa: S311 (no secret depends on it)
     for _ in range(count):
-        line = chance.choice(WAYS)(chance).replace(b"\n", b" ")
+        line = rng.choice(WAYS)(rng).replace(b"\n", b" ")
         yield line if line.strip() else b"-"  # an empty line is no record
 
 
-def good(chance: random.Random) -> bytes:
-    return json.dumps({**GOOD, "a": chance.random(), "id": chance.getrandbits(62)}).encode()
+def good(rng: random.Random) -> bytes:
+    return json.dumps({**GOOD, "a": rng.random(), "id": rng.getrandbits(62)}).encode()
 
 
-def odd_value(chance: random.Random) -> bytes:
-    return json.dumps({**GOOD, chance.choice(list(GOOD)): chance.choice(ODD)}).encode()
+def odd_value(rng: random.Random) -> bytes:
+    return json.dumps({**GOOD, rng.choice(list(GOOD)): rng.choice(ODD)}).encode()
 
 
-def missing(chance: random.Random) -> bytes:
-    return json.dumps({name: GOOD[name] for name in chance.sample(list(GOOD), 3)}).encode()
+def missing(rng: random.Random) -> bytes:
+    return json.dumps({name: GOOD[name] for name in rng.sample(list(GOOD), 3)}).encode()
 
 
-def not_a_mapping(chance: random.Random) -> bytes:
-    return json.dumps(chance.choice(ODD)).encode()
+def not_a_mapping(rng: random.Random) -> bytes:
+    return json.dumps(rng.choice(ODD)).encode()
 
 
-def cut(chance: random.Random) -> bytes:
-    whole = good(chance)
-    return whole[: chance.randrange(len(whole))]
+def cut(rng: random.Random) -> bytes:
+    line = good(rng)
+    return line[: rng.randrange(len(line))]
 
 
-def flipped(chance: random.Random) -> bytes:
-    whole = bytearray(good(chance))
-    for _ in range(chance.randint(1, 4)):
-        whole[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-    return bytes(whole)
+def flipped(rng: random.Random) -> bytes:
+    line = bytearray(good(rng))
+    for _ in range(rng.randint(1, 4)):
+        line[rng.randrange(len(line))] ^= 1 << rng.randrange(8)
+    return bytes(line)
 
 
-def noise(chance: random.Random) -> bytes:
-    return chance.randbytes(chance.randrange(80))
+def noise(rng: random.Random) -> bytes:
+    return rng.randbytes(rng.randrange(80))
 
 
-def deep(chance: random.Random) -> bytes:
-    return chance.choice([b"[", b'{"a":']) * chance.randrange(3_000)
+def deep(rng: random.Random) -> bytes:
+    return rng.choice([b"[", b'{"a":']) * rng.randrange(3_000)
 
 
-def long(chance: random.Random) -> bytes:
-    return b'{"a": "' + b"x" * chance.randrange(20_000) + b'"}'
+def long(rng: random.Random) -> bytes:
+    return b'{"a": "' + b"x" * rng.randrange(20_000) + b'"}'
 
 
 WAYS = [good] * 6 + [odd_value, missing, not_a_mapping, cut, flipped, noise] * 2 + [deep, long]

@@ -1,4 +1,4 @@
-"""Memory of a process, where the system tells it."""
+"""Memory of a process, where the system reports it."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_both_is_one_after_the_other(generator: Generator) -> None:
 
 
 @each
-def test_chance_comes_from_the_generator_alone(augment, generator: Generator) -> None:
+def test_random_numbers_come_from_the_generator_alone(augment, generator: Generator) -> None:
     images, labels = torch.rand(6, 5, 5, generator=generator), torch.arange(6)
     kept = images.clone()
     torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002

@@ -195,11 +195,11 @@ def test_decisions_are_taken_in_while_the_run_goes_on(table, truth, tmp_path) ->
         assert NAMES[int(held.labels[place])] == truth[name][1]
     second = [suspect.id for suspect in SuspectIndex(tmp_path)]
     assert not set(second) & {*names, drop.id}
-    assert second != [name for name in first if name not in {*names, drop.id}]  # ranked anew
+    assert second != [name for name in first if name not in {*names, drop.id}]  # ranked again
 
 
 def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
 
     def begin(folder: Path) -> tuple[Trainer, RunRecorder]:
         trainer = make_trainer(table)
@@ -208,12 +208,12 @@ def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
         return trainer, recorder
 
     def same(*names: str) -> bool:
-        return all((whole / name).read_bytes() == (broken / name).read_bytes() for name in names)
+        return all((unbroken / name).read_bytes() == (broken / name).read_bytes() for name in names)
 
-    trainer, recorder = begin(whole)
+    trainer, recorder = begin(unbroken)
     recorder.begin(resumed=False)
-    go_on(whole, table, trainer, recorder, 160)
-    live = (whole / "suspects.jsonl").read_bytes()
+    go_on(unbroken, table, trainer, recorder, 160)
+    live = (unbroken / "suspects.jsonl").read_bytes()
     trainer, recorder = begin(broken)
     recorder.begin(resumed=False)
     go_on(broken, table, trainer, recorder, 90)
@@ -236,14 +236,14 @@ def test_a_resumed_run_is_the_unbroken_one(table, truth, tmp_path) -> None:
     assert len(again.buffer) == held - 1  # rows held are known by name, also those from before
 
 
-def test_a_run_begun_anew_keeps_what_people_decided(table, tmp_path) -> None:
+def test_a_run_begun_again_keeps_what_people_decided(table, tmp_path) -> None:
     for name in ("tracked.jsonl", "suspects.jsonl", "decisions.jsonl", "suspects.csv"):
         (tmp_path / name).write_text("{}\n")
     RunRecorder(tmp_path, make_trainer(table), about_of(table)).begin(resumed=False)
     assert {path.name for path in tmp_path.iterdir()} == {"decisions.jsonl", "about.json"}
 
 
-def test_without_a_tracker_nothing_is_told_of_the_clean_ratio(table, tmp_path) -> None:
+def test_without_a_tracker_nothing_is_written_of_the_clean_ratio(table, tmp_path) -> None:
     trainer = make_trainer(table)
     trainer.tracker = None
     recorder = RunRecorder(tmp_path, trainer, about_of(table))

@@ -56,7 +56,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     return [{key: line[key] for key in line if "seconds" not in key} for line in lines]
 
 
-def test_two_lines_leave_a_whole_run(stream: Replay, tmp_path: Path) -> None:
+def test_two_lines_leave_a_complete_run(stream: Replay, tmp_path: Path) -> None:
     with TrainingRun(tmp_path, make_trainer()) as run:
         slots = list(run.train(stream))
     assert len(slots) == len(read_log(tmp_path)) == SLOTS
@@ -200,7 +200,7 @@ def test_other_settings_are_refused_and_the_new_rate_is_taken(
     assert other.optimizer.param_groups[0]["lr"] == 0.01
 
 
-def test_training_goes_on_after_the_end_where_asked_to(stream: Replay, tmp_path: Path) -> None:
+def test_training_goes_on_after_the_end_where_resumed(stream: Replay, tmp_path: Path) -> None:
     with TrainingRun(tmp_path, make_trainer()) as run:
         slots = list(run.train(stream, SLOTS + 10, continue_after_end=True))
     assert len(slots) == SLOTS + 10

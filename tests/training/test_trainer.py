@@ -1,4 +1,4 @@
-"""The trainer: slots, seeds, odd streams, and what a slot tells."""
+"""The trainer: slots, seeds, odd streams, and what a slot reports."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_warm_up_is_naive(blobs: Samples) -> None:
     assert [a.warm_up for a, _ in pairs] == [True] * 20 + [False] * (len(pairs) - 20)
 
 
-def test_a_slot_tells_what_happened(blobs: Samples) -> None:
+def test_a_slot_reports_what_happened(blobs: Samples) -> None:
     trainer = make_trainer(Oracle(), k=5)
     slots = list(trainer.run(stream_of(blobs)))
     picked: set[int] = set()
@@ -134,7 +134,7 @@ def test_a_slot_tells_what_happened(blobs: Samples) -> None:
 def test_agreement_is_measured_before_learning(blobs: Samples) -> None:
     trainer = make_trainer(Oracle())
     slots = list(trainer.run(stream_of(blobs)))
-    assert slots[0].agreement is None  # the first chunk tells how many classes there are
+    assert slots[0].agreement is None  # the first chunk gives the number of classes
     late = [slot.agreement for slot in slots[40:]]
     assert sum(late) / len(late) == pytest.approx(0.7, abs=0.1)  # right about the clean 70%
 
@@ -219,7 +219,7 @@ def test_pairs_of_arrays_are_a_stream(blobs: Samples) -> None:
     assert np.isfinite([slot.loss for slot in slots]).all()
 
 
-def test_bad_rows_are_told_or_counted(blobs: Samples) -> None:
+def test_bad_rows_are_raised_or_counted(blobs: Samples) -> None:
     bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [2.0, 2.0]]), torch.tensor([0, 3, 1]))
     with pytest.raises(BadInputError, match="Row 0: inputs not finite"):
         make_trainer().step(bad)
@@ -255,7 +255,7 @@ def test_wrong_settings_get_a_sentence(settings: dict, text: str) -> None:
         make_trainer(**settings)
 
 
-def test_a_run_away_loss_stops_before_it_spoils_the_model(blobs: Samples) -> None:
+def test_a_run_away_loss_stops_before_it_corrupts_the_model(blobs: Samples) -> None:
     model = make_model()
     before = [weight.clone() for weight in model.parameters()]
     optimizer = torch.optim.SGD(model.parameters(), 1e38)
@@ -293,7 +293,7 @@ def test_a_batch_norm_does_not_remember_what_was_skipped(blobs: Samples) -> None
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_buffer_that_cannot_be_saved_says_so() -> None:
+def test_a_buffer_that_cannot_be_saved_is_refused() -> None:
     class Mine(Growing):
         state_dict = None
 
@@ -333,7 +333,7 @@ class TestKeptFeatures:
         torch.testing.assert_close(pool.features, trainer.view.features(pool.inputs))
 
     def test_they_are_renewed_in_turn(self, blobs: Samples) -> None:
-        """A whole round of slots renews every row, also where the round does not divide evenly."""
+        """A full round of slots renews every row, also where the round does not divide evenly."""
         model = make_model(mlp)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
         trainer = Trainer(

@@ -21,7 +21,7 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.slow
 Serve = Callable[..., Server]
-SHOWN = "[...document.querySelectorAll('#cards .card')].map(card => card.innerText)"
+CARDS = "[...document.querySelectorAll('#cards .card')].map(card => card.innerText)"
 CURRENT = "document.querySelector('#current p').innerText"
 
 
@@ -72,10 +72,10 @@ def test_by_keyboard_and_still_there_after_a_reload(open_tab, folder: Path) -> N
     tab.reload()
     tab.wait("document.body.dataset.ready")
     assert "4 decided" in tab.text("#count")
-    assert names[4] in tab.run(SHOWN)[0]  # skipped, and so still open
+    assert names[4] in tab.run(CARDS)[0]  # skipped, and so still open
     tab.set("which", "decided")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
-    assert f"relabelled {lines[0]['suggested']}" in tab.run(SHOWN)[0]
+    assert f"relabelled {lines[0]['suggested']}" in tab.run(CARDS)[0]
     assert tab.troubles() == []
 
 
@@ -146,12 +146,12 @@ def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
         if (line["given"], line["suggested"]) == (given, suggested) and line["score"] >= 0.95
     ]
     tab.wait(f"document.querySelector('#count').innerText.startsWith('{len(wanted)} of')")
-    shown = tab.run(SHOWN)
-    assert len(shown) == len(wanted[:60])
-    assert all(name in text for name, text in zip(wanted, shown, strict=False))
+    cards = tab.run(CARDS)
+    assert len(cards) == len(wanted[:60])
+    assert all(name in text for name, text in zip(wanted, cards, strict=False))
 
 
-def test_neighbours_are_shown(open_tab, folder: Path) -> None:
+def test_neighbours_are_displayed(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
     tab.wait("document.querySelectorAll('#neighbours .card').length === 5")
     assert tab.run("document.querySelectorAll('#neighbours img').length") == 5
@@ -234,7 +234,7 @@ def test_the_page_updates_by_itself(open_tab, folder: Path) -> None:
     assert tab.troubles() == []
 
 
-def test_a_server_that_is_gone_is_told(open_tab, folder: Path) -> None:
+def test_a_server_that_is_gone_is_reported(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
     rates = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     tab.call("Network.emulateNetworkConditions", offline=True, **rates)
@@ -266,7 +266,7 @@ def test_of_fifty_thousand_suspects_a_page_is_loaded(
     loaded = "performance.getEntriesByType('resource').filter(e => e.name.includes('/suspects?'))"
     tab = browser.open(server.url)
     tab.wait("document.body.dataset.ready")
-    assert len(tab.run(SHOWN)) == 60
+    assert len(tab.run(CARDS)) == 60
     assert "50,000 of 50,000" in tab.text("#count")
     tab.run("(async () => { state.page = 800; await later(() => load(false)); })()")
     sizes = tab.run(f"{loaded}.map(e => e.decodedBodySize)")
@@ -276,15 +276,15 @@ def test_of_fifty_thousand_suspects_a_page_is_loaded(
     tab.close()
 
 
-def test_hostile_text_is_shown_and_never_run(open_tab, tmp_path: Path) -> None:
+def test_hostile_text_is_displayed_and_never_run(open_tab, tmp_path: Path) -> None:
     folder = make_hostile(tmp_path / "run")
     tab = open_tab(folder)
     tab.set("which", "all")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
     tab.wait("document.querySelectorAll('#neighbours .card').length === 1")
     tab.wait("document.querySelector('#curves svg')")
-    shown = tab.run("document.body.textContent")
-    assert shown.count(BAD) > 8
+    text = tab.run("document.body.textContent")
+    assert text.count(BAD) > 8
     assert tab.run("document.querySelectorAll('[onerror], main script').length") == 0
     options = tab.run("[...document.querySelector('#given').options].map(o => o.value)")
     assert BAD in options
@@ -298,7 +298,7 @@ def test_hostile_text_is_shown_and_never_run(open_tab, tmp_path: Path) -> None:
 
 
 def test_another_site_cannot_decide(browser: Chromium, folder: Path, serve: Serve) -> None:
-    """A page of another origin sends what it likes: the browser and the guard keep it out."""
+    """A page of another origin sends what it likes: the browser and `Access` keep it out."""
     server, other = serve(folder), serve(folder)
     tab = browser.open(other.url)
     name = ids(folder)[0]
@@ -325,7 +325,7 @@ def test_a_token_in_the_address_leaves_it(browser: Chromium, folder: Path, serve
 
 
 def test_suspects_that_change_under_the_reviewer(open_tab, folder: Path) -> None:
-    """A running trainer ranks anew while somebody reviews: the current one stays."""
+    """A running trainer ranks again while somebody reviews: the current one stays."""
     tab = open_tab(folder)
     lines = read_lines(folder / "suspects.jsonl")
     stay = lines[5]
@@ -343,7 +343,7 @@ def test_suspects_that_change_under_the_reviewer(open_tab, folder: Path) -> None
     assert made(folder)[0]["id"] == stay["id"]
 
 
-def test_a_full_disk_is_told(open_tab, folder: Path, monkeypatch) -> None:
+def test_a_full_disk_is_reported(open_tab, folder: Path, monkeypatch) -> None:
     tab = open_tab(folder)
 
     def full(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The report: one file, no network, no script; it says what the run's files say."""
+"""The report: one file, no network, no script; it reports what the run's files hold."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_alarms_stand_in_the_page_and_in_plots(folder: Path) -> None:
     assert to_inline_svg(plot).count("#c2410c") >= 2
 
 
-def test_decisions_are_told(folder: Path) -> None:
+def test_decisions_are_reported(folder: Path) -> None:
     name = read_lines(folder / "suspects.jsonl")[0]["id"]
     Decisions(folder / "decisions.jsonl").decide(Decision(name, "relabel", "number 3"))
     page = render_run(Run(folder))
@@ -119,7 +119,7 @@ def test_a_run_under_way_an_older_run_and_a_torn_one(finished: Path, tmp_path: P
         Run(tmp_path)
 
 
-def test_hostile_text_is_shown_and_never_markup(tmp_path: Path) -> None:
+def test_hostile_text_is_displayed_and_never_markup(tmp_path: Path) -> None:
     folder = make_hostile(tmp_path / BAD.replace("/", "_"))
     for page in (render_run(Run(folder)), render_compare(name_apart([folder, folder]))):
         assert "<script" not in page
@@ -178,12 +178,12 @@ def test_no_run_costs_one_line(command: str, tmp_path: Path, capsys) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1200])
-def test_it_fits_a_phone_and_a_desk(browser: Chromium, folder: Path, width: int) -> None:
+def test_it_fits_a_phone_and_a_monitor(browser: Chromium, folder: Path, width: int) -> None:
     main(["report", str(folder)])
     tab = browser.open((folder / "report.html").as_uri(), width)
     assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.troubles() == []
-    assert all(url.startswith(("file:", "data:")) for url in tab.asked_for())
+    assert all(url.startswith(("file:", "data:")) for url in tab.requested())
     tab.close()
 
 

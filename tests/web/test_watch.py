@@ -51,9 +51,9 @@ class Client:
         connection.close()
         return answer.status, dict(answer.getheaders()), text
 
-    def get(self, path: str, **asked: object) -> Any:
-        query = f"?{urlencode(asked)}" if asked else ""
-        status, _, text = self.ask(path + query)
+    def get(self, path: str, **query: object) -> Any:
+        suffix = f"?{urlencode(query)}" if query else ""
+        status, _, text = self.ask(path + suffix)
         assert status == 200, text
         return json.loads(text)
 

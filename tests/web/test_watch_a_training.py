@@ -93,12 +93,12 @@ def test_what_a_person_decides_in_the_page_is_trained_on_at_once(
     tab.wait("/^at slot .* of 1,000,000$/.test(document.querySelector('#state').innerText)")
     before = tab.text("#state")
 
-    def on_the_desk() -> str:
+    def current_suspect() -> str:
         return tab.text("#current p").partition(",")[0]
 
     decided = []
     for key in "rd":
-        name = on_the_desk()
+        name = current_suspect()
         tab.press(key)
         tab.wait(f"{NEWS}.startsWith({json.dumps(name + ':')})")
         decided.append(name)
@@ -107,7 +107,7 @@ def test_what_a_person_decides_in_the_page_is_trained_on_at_once(
         (decided[0], "relabel"), (decided[1], "drop"),
     ]  # fmt: skip
     assert lines[0]["author"] == "ann"
-    wait_for(lambda: not set(decided) & set(ids(out)), train)  # they are ranked anew
+    wait_for(lambda: not set(decided) & set(ids(out)), train)  # they are ranked again
     tab.wait(f"document.querySelector('#state').innerText !== {json.dumps(before)}")
     assert tab.troubles() == []
     train.send_signal(signal.SIGTERM)

@@ -11,9 +11,9 @@ from tamis import Trainer
 from tamis.checkpoint import Checkpoints
 from tests.support.faults.points import FILES
 from tests.support.faults.row import Row
-from tests.support.faults.runs import Chain, chance_of, make_run, make_stream, play
+from tests.support.faults.runs import Chain, make_run, make_stream, play, rng_of
 
-Spoil = Callable[[bytes, random.Random], bytes]
+Change = Callable[[bytes, random.Random], bytes]
 
 
 def two_generations(folder: Path) -> Trainer:
@@ -25,28 +25,28 @@ def two_generations(folder: Path) -> Trainer:
     return trainer
 
 
-def flip(content: bytes, chance: random.Random) -> bytes:
-    spoilt = bytearray(content)
-    spoilt[chance.randrange(len(spoilt))] ^= 1 << chance.randrange(8)
-    return bytes(spoilt)
+def flip(content: bytes, rng: random.Random) -> bytes:
+    corrupted = bytearray(content)
+    corrupted[rng.randrange(len(corrupted))] ^= 1 << rng.randrange(8)
+    return bytes(corrupted)
 
 
-def cut(content: bytes, chance: random.Random) -> bytes:
-    return content[: chance.randrange(len(content))]
+def cut(content: bytes, rng: random.Random) -> bytes:
+    return content[: rng.randrange(len(content))]
 
 
-def spoil(folder: Path, trials: int, name: str, change: Spoil, seed: int = 0) -> Row:
-    """Spoil a file of the newest generation, load, and mend it again."""
-    trainer, chance, noticed = two_generations(folder), chance_of(seed), 0
+def damage_and_load(folder: Path, trials: int, name: str, change: Change, seed: int = 0) -> Row:
+    """Corrupt a file of the newest generation, load, and restore it."""
+    trainer, rng, noticed = two_generations(folder), rng_of(seed), 0
     for trial in range(trials):
         path = folder / "00000002" / FILES[trial % len(FILES)]
         content = path.read_bytes()
-        spoilt = change(content, chance)
-        assert spoilt != content, "the fault must have been put in"
-        path.write_bytes(spoilt)
+        corrupted = change(content, rng)
+        assert corrupted != content, "the fault must have been put in"
+        path.write_bytes(corrupted)
         noticed += falls_back(folder, trainer)
         path.write_bytes(content)
-    assert Checkpoints(folder).load(trainer).generation == 2, "mended, it is good again"
+    assert Checkpoints(folder).load(trainer).generation == 2, "restored, it is good again"
     return Row(
         name,
         trials,
@@ -58,18 +58,18 @@ def spoil(folder: Path, trials: int, name: str, change: Spoil, seed: int = 0) ->
 
 
 def falls_back(folder: Path, trainer: Trainer) -> bool:
-    """Say whether the damage is told, and the generation before it brought back."""
+    """Return whether the damage is reported, and the generation before it restored."""
     checkpoints = Checkpoints(folder)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         restored = checkpoints.load(trainer)
-    noticed = len(told) == 1 and list(checkpoints.damaged) == [2]
+    noticed = len(warned) == 1 and list(checkpoints.damaged) == [2]
     return noticed and restored == (1, 4, 4) and trainer.slots == 4
 
 
 def bit_flips(folder: Path, trials: int) -> Row:
-    return spoil(folder, trials, "bit flips in a checkpoint", flip)
+    return damage_and_load(folder, trials, "bit flips in a checkpoint", flip)
 
 
 def truncations(folder: Path, trials: int) -> Row:
-    return spoil(folder, trials, "truncations of a checkpoint", cut)
+    return damage_and_load(folder, trials, "truncations of a checkpoint", cut)

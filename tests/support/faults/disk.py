@@ -18,11 +18,11 @@ from tamis.checkpoint import Checkpoints, NotSavedError
 from tests.support.faults.row import Row
 from tests.support.faults.runs import (
     Chain,
-    chance_of,
     make_run,
     make_stream,
     play,
     result,
+    rng_of,
     unbroken,
 )
 
@@ -35,7 +35,7 @@ CALLS = {"fsync": (os, 6), "mkdir": (Path, 1), "rename": (Path, 1), "open": (Pat
 
 @contextmanager
 def failing(name: str, nth: int, number: int) -> Iterator[list[str]]:
-    """Let the nth call of a kind fail, and say so in the list."""
+    """Let the nth call of a kind fail, and record it in the list."""
     owner, _ = CALLS[name]
     original: Callable[..., Any] = getattr(owner, name)
     left, fired = nth, []
@@ -118,17 +118,17 @@ def withstands(folder: Path, fault: Fault, wanted: str) -> bool:
         Checkpoints(place).load(make_run(), {"chain": Chain()}).slot
         for place in (folder.with_name(f"{folder.name}-then"), checkpoints.folder)
     )
-    # Where only the last sync failed, the new generation may be there, and be whole.
+    # Where only the last sync failed, the new generation may be there, and be complete.
     return kept and then in (8, 12) and now == 16 and same and checkpoints.failed == 1
 
 
-def injected(trial: int, chance: random.Random) -> Fault:
+def injected(trial: int, rng: random.Random) -> Fault:
     """Choose a call and an error by the trial's number, so that all come to their turn."""
     if trial % 4 == 3:
-        most = chance.randrange(1, 6_000)
+        most = rng.randrange(1, 6_000)
         return lambda folder: small_files(most)
     name = list(CALLS)[trial % len(CALLS)]
-    nth, number = chance.randint(1, CALLS[name][1]), ERRORS[trial % len(ERRORS)]
+    nth, number = rng.randint(1, CALLS[name][1]), ERRORS[trial % len(ERRORS)]
     return lambda folder: failing(name, nth, number)
 
 
@@ -148,12 +148,12 @@ def read_only(folder: Path) -> Iterator[list[str]]:
 
 def failing_disks(folder: Path, trials: int, seed: int = 0) -> Row:
     """Let the disk fail in all ways; one trial in five is a real one that is full or read-only."""
-    chance, good, real, wanted = chance_of(seed), 0, 0, unbroken()
+    rng, good, real, wanted = rng_of(seed), 0, 0, unbroken()
     mounting = can_mount(folder)
     for trial in range(trials):
         place = folder / f"disk-{trial}"
         with ExitStack() as stack:
-            fault = injected(trial, chance)
+            fault = injected(trial, rng)
             place.mkdir()
             if mounting and trial % 5 == 4:
                 stack.enter_context(real_disk(place, 400))

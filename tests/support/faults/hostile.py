@@ -48,7 +48,7 @@ class Forge:
         return self.folder / name
 
     def manifest(self, **changes: Any) -> None:
-        """Change what the manifest says."""
+        """Change the content of the manifest."""
         about = json.loads(self.path("manifest.json").read_text())
         self.raw_manifest(json.dumps(about | changes).encode())
 
@@ -200,8 +200,8 @@ def is_refused(folder: Path, attack: Callable[[Forge], None]) -> str:
             checkpoints.load(trainer, {"chain": Chain()})
         wrong = "it was loaded"
     except RefusedError as error:
-        said = str(error)
-        wrong = "" if said.isprintable() and len(said) < 600 else f"it said {said!r}"
+        message = str(error)
+        wrong = "" if message.isprintable() and len(message) < 600 else f"it printed {message!r}"
     except BaseException as error:
         wrong = f"it raised {error!r}"
     _, most = tracemalloc.get_traced_memory()
@@ -218,12 +218,12 @@ def hostile_checkpoints(folder: Path) -> Row:
         place.mkdir()
         if wrong := is_refused(place, attack):
             found[name] = wrong
-    told = f"; {found}" if found else ""
+    detail = f"; {found}" if found else ""
     return Row(
         "hostile checkpoint (pickle, path traversal, links, huge shapes, huge JSON)",
         len(ATTACKS),
         len(ATTACKS) - len(found),
-        f"{len(found)} of {len(ATTACKS)} do anything{told}",
+        f"{len(found)} of {len(ATTACKS)} do anything{detail}",
         "none, and refused before allocation",
         not found,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.faults.nursery import Nursery
 from tests.support.faults.points import LOAD, SAVE, SLOT
 from tests.support.faults.row import Row
-from tests.support.faults.runs import SAVE_EVERY, SLOTS, chance_of, unbroken
+from tests.support.faults.runs import SAVE_EVERY, SLOTS, rng_of, unbroken
 
 SEEDS = 5
 
@@ -41,7 +41,7 @@ def time_a_run(nursery: Nursery, folder: Path) -> float:
 
 def kill_at_random(folder: Path, trials: int, seed: int = 0) -> Row:
     """Kill at any moment, every third run once more after it has gone on; then let it finish."""
-    chance, same, kills = chance_of(seed), 0, 0
+    rng, same, kills = rng_of(seed), 0, 0
     with Nursery() as nursery:
         length = time_a_run(nursery, folder / "timing")
         for trial in range(trials):
@@ -50,7 +50,7 @@ def kill_at_random(folder: Path, trials: int, seed: int = 0) -> Row:
             left = 2 if trial % 3 == 2 else 1
             while left:
                 child = nursery.start(place, trial % SEEDS)
-                time.sleep(chance.uniform(0, length))
+                time.sleep(rng.uniform(0, length))
                 child.kill()
                 if child.wait() == -signal.SIGKILL:
                     left, kills = left - 1, kills + 1
@@ -77,32 +77,32 @@ def kill_at_points(
     trials, failed = 0, []
     with Nursery() as nursery:
         for seed in range(seeds):
-            chance = chance_of(seed)
+            rng = rng_of(seed)
             for name in points:
                 trials += 1
                 place = folder / f"point-{trials}"
                 place.mkdir()
-                if not die_and_finish(nursery, place, seed, name, chance):
+                if not die_and_finish(nursery, place, seed, name, rng):
                     failed.append(f"{name} ({seed})")
                 shutil.rmtree(place)
-    told = f"; not {', '.join(failed)}" if failed else ""
+    detail = f"; not {', '.join(failed)}" if failed else ""
     return Row(
         "kill at each named point of slot, save and load",
         trials,
         trials - len(failed),
-        f"{len(points)} points x {seeds} seeds, {trials - len(failed)} bit-identical{told}",
+        f"{len(points)} points x {seeds} seeds, {trials - len(failed)} bit-identical{detail}",
         "all",
         not failed,
     )
 
 
 def die_and_finish(
-    nursery: Nursery, folder: Path, seed: int, name: str, chance: random.Random
+    nursery: Nursery, folder: Path, seed: int, name: str, rng: random.Random
 ) -> bool:
-    """Say whether the process died at the point, and the run came to the same end."""
-    nth = chance.randint(1, SLOTS - 5 if name in SLOT else SLOTS // SAVE_EVERY - 3)
+    """Return whether the process died at the point, and the run came to the same end."""
+    nth = rng.randint(1, SLOTS - 5 if name in SLOT else SLOTS // SAVE_EVERY - 3)
     if name in LOAD:
-        first = nursery.start(folder, seed, "before select", chance.randint(10, SLOTS - 5))
+        first = nursery.start(folder, seed, "before select", rng.randint(10, SLOTS - 5))
         if first.wait() != -signal.SIGKILL:
             return False
         nth = 1

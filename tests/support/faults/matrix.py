@@ -21,7 +21,7 @@ from tests.support.faults.disk import failing_disks
 from tests.support.faults.hostile import hostile_checkpoints
 from tests.support.faults.kills import kill_at_points, kill_at_random
 from tests.support.faults.mutants import forgotten_keys
-from tests.support.faults.numbers import spoilt_steps
+from tests.support.faults.numbers import non_finite_steps
 from tests.support.faults.row import Row
 from tests.support.faults.streams import many_rows, no_information, noise_burst
 
@@ -45,7 +45,7 @@ LONG: dict[str, Callable[[Path], Row]] = {
     "truncations": lambda folder: truncations(folder, 100),
     "disk": lambda folder: failing_disks(folder, 50),
     "hostile": hostile_checkpoints,
-    "numbers": spoilt_steps,
+    "numbers": non_finite_steps,
     "rows": lambda folder: many_rows(10_000_000),
     "burst": lambda folder: noise_burst(5),
     "information": lambda folder: no_information(5),
@@ -63,7 +63,7 @@ QUICK: dict[str, Callable[[Path], Row]] = LONG | {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the rows asked for, print each, and write file and page; 1 where a bar is not met."""
+    """Run the rows named, print each, and write file and page; 1 where a bar is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer trials; nothing is written")
     parser.add_argument("--rows", nargs="+", choices=LONG, default=list(LONG))

@@ -108,7 +108,9 @@ def forgotten_keys(folder: Path, most: int | None = None) -> Row:
     again = make_run()
     Checkpoints(folder).load(again)
     wanted = end_of(again, Chain())
-    assert not is_caught(folder, trainer, state, wanted), "what is whole must go on alike"
+    assert not is_caught(folder, trainer, state, wanted), (
+        "what is complete must continue identically"
+    )
     mutants = {f"without {path}": without(state, path) for path in paths(state)}
     for path in paths(state):
         mutant = stale(state, fresh, path)
@@ -117,12 +119,12 @@ def forgotten_keys(folder: Path, most: int | None = None) -> Row:
     step = max(1, len(mutants) // most) if most else 1
     chosen = dict(list(mutants.items())[::step])
     missed = [name for name, part in chosen.items() if not is_caught(folder, trainer, part, wanted)]
-    told = f"; missed: {'; '.join(missed)}" if missed else ""
+    detail = f"; missed: {'; '.join(missed)}" if missed else ""
     return Row(
         "one key of the state dropped, or left as it was at the start",
         len(chosen),
         len(chosen) - len(missed),
-        f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught{told}",
+        f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught{detail}",
         "all",
         not missed,
     )

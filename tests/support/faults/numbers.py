@@ -26,7 +26,7 @@ SLOTS, PATIENCE = 30, 5
 
 
 class Faulty(nn.Module):
-    """A model and its loss, which go wrong when told to."""
+    """A model and its loss, which go wrong on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def for_good(name: str, way: str, folder: Path) -> bool:
     return stopped and restored.slot == bad and slot.loss is not None and all_finite(again)
 
 
-def spoilt_steps(folder: Path) -> Row:
+def non_finite_steps(folder: Path) -> Row:
     good, trials = 0, 0
     for name in OPTIMIZERS:
         for way in WAYS:

@@ -31,7 +31,7 @@ class Child:
 
         Only now is its number free for another process.
         """
-        self._nursery.say("wait")
+        self._nursery.send("wait")
         return int(self._nursery.hear())
 
 
@@ -63,11 +63,11 @@ class Nursery:
         self._process.stdout.close()
 
     def start(self, folder: Path, seed: int, point: str = "", nth: int = 1) -> Child:
-        asked = {"folder": str(folder), "seed": seed, "point": point, "nth": nth}
-        self.say(json.dumps(asked))
+        task = {"folder": str(folder), "seed": seed, "point": point, "nth": nth}
+        self.send(json.dumps(task))
         return Child(self, int(self.hear()))
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         assert self._process.stdin
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -79,7 +79,7 @@ class Nursery:
         return line
 
 
-def run_child(asked: dict[str, Any]) -> int:
+def run_child(task: dict[str, Any]) -> int:
     """Do the run, and leave its checksum beside the checkpoints."""
     import torch
 
@@ -88,10 +88,10 @@ def run_child(asked: dict[str, Any]) -> int:
 
     torch.set_num_threads(1)
     try:
-        if asked["point"]:
-            arm(asked["point"], asked["nth"])
-        folder = Path(asked["folder"])
-        (folder / "result").write_text(work(folder / "checkpoints", asked["seed"]))
+        if task["point"]:
+            arm(task["point"], task["nth"])
+        folder = Path(task["folder"])
+        (folder / "result").write_text(work(folder / "checkpoints", task["seed"]))
     except BaseException:
         traceback.print_exc()
         return FAILED
@@ -99,7 +99,7 @@ def run_child(asked: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Fork a child for every line that comes in; tell its number, then how it ended."""
+    """Fork a child for every line that comes in; print its number, then how it ended."""
     import torch
 
     import tests.support.faults.points  # noqa: F401

@@ -62,7 +62,7 @@ def checksum(tree: Any) -> str:
     return digest.hexdigest()
 
 
-def chance_of(seed: int) -> random.Random:
+def rng_of(seed: int) -> random.Random:
     """Draw what is to fail, and when."""
     return random.Random(seed)  # noqa: S311 (no secret depends on it)
 

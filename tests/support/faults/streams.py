@@ -1,4 +1,4 @@
-"""Long streams, bursts of noise, and labels that tell nothing."""
+"""Long streams, bursts of noise, and labels without information."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def accuracy(trainer: Trainer) -> float:
 
 
 def noise_burst(seeds: int, slots: int = 800) -> Row:
-    """Spoil 80% of the labels for a fifth of the stream, and compare with a stream without."""
+    """Corrupt 80% of the labels for a fifth of the stream, and compare with a stream without."""
     lost = []
     for seed in range(seeds):
         with_burst, _ = train(Symmetric(10), Burst(1.0, 0.2, 0.4, 0.6), seed, slots)
@@ -105,18 +105,18 @@ NOISES: dict[str, tuple[Noise, float]] = {
 
 
 def no_information(seeds: int, slots: int = 450) -> Row:
-    """Tell labels that say nothing from those of which 8 in 10 are wrong."""
-    told, calm = 0, 0
+    """Distinguish labels without information from those of which 8 in 10 are wrong."""
+    warned, calm = 0, 0
     for seed in range(seeds):
         for noise, ratio in NOISES.values():
-            told += NO_INFORMATION in train(noise, Constant(ratio), seed, slots)[1].warnings
+            warned += NO_INFORMATION in train(noise, Constant(ratio), seed, slots)[1].warnings
         calm += NO_INFORMATION not in train(Symmetric(10), Constant(0.2), seed, slots)[1].warnings
     return Row(
         "100% noise",
         3 * seeds,
-        told + calm,
-        f"reports that labels carry no information in {told} of {2 * seeds} runs, and in"
+        warned + calm,
+        f"reports that labels carry no information in {warned} of {2 * seeds} runs, and in"
         f" {seeds - calm} of {seeds} with 80% noise",
         "all, and none",
-        told == 2 * seeds and calm == seeds,
+        warned == 2 * seeds and calm == seeds,
     )

@@ -1,4 +1,4 @@
-"""What ranks do in tests: functions that another process can be told to run."""
+"""What ranks do in tests: functions that another process can run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SELECTORS: dict[str, Callable[[], Selector]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """A run, told so that every rank can set it up."""
+    """A run, described so that every rank can set it up."""
 
     selector: str = "plausible"
     slots: int = 40
@@ -60,7 +60,7 @@ def model_of(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def mixing_model(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """One whose passes change it, and draw chance."""
+    """One whose passes change it, and draw random numbers."""
     norm, drop = nn.BatchNorm1d(24), nn.Dropout(0.3)
     return nn.Sequential(nn.Linear(shape[0], 24), norm, nn.ReLU(), drop, nn.Linear(24, classes))
 

@@ -16,7 +16,7 @@ from tamis.training.pairs.two_models import TwoModels
 
 @pytest.fixture
 def make_pair() -> Callable[..., TwoModels]:
-    """Build a pair of any kind: two linear models of three classes in the plane, if not said."""
+    """Build a pair of any kind: two linear models of three classes in the plane, unless given."""
 
     def make(kind: type[TwoModels], **settings) -> TwoModels:
         models = settings.pop("models", None)
@@ -41,7 +41,7 @@ class Plain:
         (layer,) = (part for part in model.modules() if isinstance(part, nn.Linear))
         self.weight, self.bias = layer.weight.tolist(), layer.bias.tolist()
 
-    def beliefs(self, x: list[float]) -> list[float]:
+    def probabilities(self, x: list[float]) -> list[float]:
         logits = [
             sum(w * value for w, value in zip(row, x, strict=True)) + b
             for row, b in zip(self.weight, self.bias, strict=True)
@@ -50,20 +50,20 @@ class Plain:
         return [math.exp(logit) / total for logit in logits]
 
     def predict(self, x: list[float]) -> int:
-        beliefs = self.beliefs(x)
-        return beliefs.index(max(beliefs))
+        probabilities = self.probabilities(x)
+        return probabilities.index(max(probabilities))
 
     def loss(self, x: list[float], y: int) -> float:
-        return -math.log(self.beliefs(x)[y])
+        return -math.log(self.probabilities(x)[y])
 
-    def slope(self, x: list[float], y: int) -> list[float]:
+    def gradient(self, x: list[float], y: int) -> list[float]:
         """Give that of the cross entropy in the logits."""
-        return [p - (c == y) for c, p in enumerate(self.beliefs(x))]
+        return [p - (c == y) for c, p in enumerate(self.probabilities(x))]
 
-    def step(self, rate: float, rows: list[list[float]], slopes: list[list[float]]) -> None:
-        """Descend the mean over these rows, told its slopes in the logits."""
-        for x, slope in zip(rows, slopes, strict=True):
-            for c, s in enumerate(slope):
+    def step(self, rate: float, rows: list[list[float]], gradients: list[list[float]]) -> None:
+        """Descend the mean over these rows, given its gradients in the logits."""
+        for x, gradient in zip(rows, gradients, strict=True):
+            for c, s in enumerate(gradient):
                 self.bias[c] -= rate * s / len(rows)
                 for i, value in enumerate(x):
                     self.weight[c][i] -= rate * s * value / len(rows)

@@ -26,8 +26,8 @@ def authors_slot(models, batch, keep: float) -> set[int]:
         picks.append(ranked[:count])
     learned = set()
     for model, others in zip(models, reversed(picks), strict=True):
-        slopes = [model.slope(x, y) for _, x, y in others]
-        model.step(RATE, [x for _, x, _ in others], slopes)
+        gradients = [model.gradient(x, y) for _, x, y in others]
+        model.step(RATE, [x for _, x, _ in others], gradients)
         learned |= {row for row, _, _ in others}
     return learned
 
@@ -40,10 +40,10 @@ def test_slots_are_the_authors(blobs: Samples, make_pair, plain, batch_size: int
     pair = make_pair(
         CoTeaching, models=models, rate=RATE, noise_rate=0.4, ramp=4, batch=batch_size, seed=3
     )
-    chance = Generator().manual_seed(3)
+    rng = Generator().manual_seed(3)
     exchanged = 0
     for number in range(8):
-        rows = torch.randperm(300, generator=chance)[:batch_size]
+        rows = torch.randperm(300, generator=rng)[:batch_size]
         batch = [(int(r), exact.inputs[r].tolist(), int(exact.labels[r])) for r in rows]
         keep = 1 - 0.4 * min(number / 4, 1)
         learned = authors_slot(mine, batch, keep)
@@ -59,9 +59,9 @@ def test_slots_are_the_authors(blobs: Samples, make_pair, plain, batch_size: int
 def test_each_learns_from_what_the_other_picks(blobs: Samples, make_pair) -> None:
     pair = make_pair(CoTeaching, noise_rate=0.5, ramp=1, batch=100)
     pair.step(blobs)
-    chance = Generator()
-    chance.set_state(pair.generator.get_state())
-    batch = blobs[torch.randperm(300, generator=chance)[:100]]
+    rng = Generator()
+    rng.set_state(pair.generator.get_state())
+    batch = blobs[torch.randperm(300, generator=rng)[:100]]
     losses = (cross_entropy(one.model(batch.inputs), batch.labels) for one in pair.both)
     by_first, by_second = (rows_of(batch.inputs[loss.argsort()[:50]]) for loss in losses)
     learned = []
@@ -101,7 +101,9 @@ def test_in_the_end_k_rows_are_kept(noise_rate: float) -> None:
     assert keep.count(1, 10) == 1
 
 
-def test_told_too_little_noise_it_learns_from_more_wrong_rows(blobs: Samples, make_pair) -> None:
+def test_with_too_low_a_noise_rate_it_learns_from_more_wrong_rows(
+    blobs: Samples, make_pair
+) -> None:
     purity = {}
     for noise_rate in (0.0, 0.4):
         pair = make_pair(CoTeaching, noise_rate=noise_rate, ramp=10, k=30)

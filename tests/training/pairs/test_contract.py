@@ -54,7 +54,7 @@ def test_every_pair_is_listed() -> None:
 
 @each
 def test_same_seed_same_numbers(kind, blobs: Samples, make_pair, generator: Generator) -> None:
-    # Inputs that tell nothing of the label, and small steps: so the two disagree for long.
+    # Inputs without information on the label, and small steps: so the two disagree for long.
     hard = replace(blobs, inputs=torch.randn(300, 2, generator=generator))
 
     def play(seed: int) -> tuple[list[Slot], list[torch.Tensor]]:
@@ -69,7 +69,9 @@ def test_same_seed_same_numbers(kind, blobs: Samples, make_pair, generator: Gene
     assert all(torch.equal(a.ids, b.ids) for a, b in zip(slots, again, strict=True))
     assert all(map(torch.equal, weights, weights_again))
     assert [slot.loss for slot in slots] != [slot.loss for slot in others]
-    assert torch.equal(torch.random.get_rng_state(), state), "chance came from torch's global state"
+    assert torch.equal(torch.random.get_rng_state(), state), (
+        "random numbers came from torch's global state"
+    )
 
 
 @each
@@ -82,7 +84,7 @@ def test_both_models_learn(kind, blobs: Samples, make_pair) -> None:
 
 
 @each
-def test_a_slot_tells_what_happened(kind, blobs: Samples, make_pair) -> None:
+def test_a_slot_reports_what_happened(kind, blobs: Samples, make_pair) -> None:
     pair = make_pair(kind, k=5)
     slots = list(pair.run(stream_of(blobs)))
     picked: set[int] = set()
@@ -131,11 +133,11 @@ def test_accuracy_and_best_model_are_those_of_the_first(kind, blobs: Samples, ma
 
 @each
 def test_it_works_without_knowing_what_is_clean(kind, blobs: Samples, make_pair) -> None:
-    told, untold = (
+    with_truth, without = (
         list(make_pair(kind).run(stream_of(rows))) for rows in (blobs, replace(blobs, clean=None))
     )
-    assert all(torch.equal(a.ids, b.ids) for a, b in zip(told, untold, strict=True))
-    assert {slot.purity for slot in untold} == {None}
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip(with_truth, without, strict=True))
+    assert {slot.purity for slot in without} == {None}
 
 
 @each
@@ -185,7 +187,7 @@ class TestOddStreams:
 
 
 @each
-def test_bad_rows_are_told_or_counted(kind, make_pair) -> None:
+def test_bad_rows_are_raised_or_counted(kind, make_pair) -> None:
     bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 3, 1]))
     with pytest.raises(BadInputError, match="Row 0: inputs not finite"):
         make_pair(kind).step(bad)
@@ -226,7 +228,9 @@ def always_nan(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 @each
-def test_a_loss_that_is_not_a_number_spoils_neither_model(kind, blobs: Samples, make_pair) -> None:
+def test_a_loss_that_is_not_a_number_corrupts_neither_model(
+    kind, blobs: Samples, make_pair
+) -> None:
     pair = make_pair(kind, criterion=always_nan)
     before = [copy.deepcopy(one.model.state_dict()) for one in pair.both]
     assert [pair.step(blobs).loss for _ in range(9)] == [None] * 9

@@ -21,7 +21,7 @@ def authors_slot(models, batch) -> set[int]:
     disagree = [row for row in batch if len({model.predict(row[1]) for model in models}) == 2]
     inputs = [x for _, x, _ in disagree]
     for model in models:
-        model.step(RATE, inputs, [model.slope(x, y) for _, x, y in disagree])
+        model.step(RATE, inputs, [model.gradient(x, y) for _, x, y in disagree])
     return {row for row, _, _ in disagree}
 
 
@@ -31,10 +31,10 @@ def test_slots_are_the_authors(blobs: Samples, make_pair, plain, batch_size: int
     models = tuple(start(logistic, (2,), 3, seed).double() for seed in (0, 1))
     mine = [plain(model) for model in models]
     pair = make_pair(Decoupling, models=models, rate=RATE, k=batch_size, batch=batch_size, seed=3)
-    chance = Generator().manual_seed(3)
+    rng = Generator().manual_seed(3)
     sizes = set()
     for number in range(8):
-        rows = torch.randperm(300, generator=chance)[:batch_size]
+        rows = torch.randperm(300, generator=rng)[:batch_size]
         batch = [(int(r), exact.inputs[r].tolist(), int(exact.labels[r])) for r in rows]
         learned = authors_slot(mine, batch)
         slot = pair.step(exact if number == 0 else None)
@@ -51,7 +51,7 @@ def test_without_disagreement_nothing_happens(blobs: Samples, make_pair) -> None
     surer = copy.deepcopy(model)
     with torch.no_grad():
         for weight in surer.parameters():
-            weight *= 2  # other beliefs, the same predictions
+            weight *= 2  # other probabilities, the same predictions
     before = [copy.deepcopy(one.state_dict()) for one in (model, surer)]
     pair = make_pair(Decoupling, models=(model, surer))
     slots = list(pair.run([blobs, None, None]))
@@ -81,7 +81,7 @@ def test_warm_up_learns_from_any_row(blobs: Samples, make_pair) -> None:
 
 
 def test_two_models_that_agree_on_one_class_stall(make_pair) -> None:
-    """The method's own weakness, told on its page: after it, only new rows can help."""
+    """The method's own weakness, described on its page: after it, only new rows can help."""
     one_class = Samples.of(torch.eye(2), torch.tensor([1, 1]))
     pair = make_pair(Decoupling, warm_up=50)
     list(pair.run([one_class] + [None] * 49))

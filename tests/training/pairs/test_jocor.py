@@ -24,29 +24,29 @@ def kl(p: list[float], q: list[float]) -> float:
 
 
 def joint_loss(first, second, x: list[float], y: int) -> float:
-    p, q = first.beliefs(x), second.beliefs(x)
-    told = first.loss(x, y) + second.loss(x, y)
-    return (1 - STRENGTH) * told + STRENGTH * (kl(p, q) + kl(q, p))
+    p, q = first.probabilities(x), second.probabilities(x)
+    supervised = first.loss(x, y) + second.loss(x, y)
+    return (1 - STRENGTH) * supervised + STRENGTH * (kl(p, q) + kl(q, p))
 
 
-def joint_slope(own, other, x: list[float], y: int) -> list[float]:
+def joint_gradient(own, other, x: list[float], y: int) -> list[float]:
     """Give that of the joint loss in the logits of one model, by hand."""
-    p, q = own.beliefs(x), other.beliefs(x)
+    p, q = own.probabilities(x), other.probabilities(x)
     pull = [a * (math.log(a / b) - kl(p, q)) + a - b for a, b in zip(p, q, strict=True)]
-    told = own.slope(x, y)
-    return [(1 - STRENGTH) * s + STRENGTH * c for s, c in zip(told, pull, strict=True)]
+    supervised = own.gradient(x, y)
+    return [(1 - STRENGTH) * s + STRENGTH * c for s, c in zip(supervised, pull, strict=True)]
 
 
 def authors_slot(models, batch, keep: float) -> tuple[set[int], float]:
     count = int(keep * len(batch))
     picks = sorted(batch, key=lambda row: joint_loss(*models, *row[1:]))[:count]
     loss = sum(joint_loss(*models, *row[1:]) for row in picks) / count
-    slopes = [
-        [joint_slope(own, other, x, y) for _, x, y in picks]
+    gradients = [
+        [joint_gradient(own, other, x, y) for _, x, y in picks]
         for own, other in (models, reversed(models))
     ]
-    for model, slope in zip(models, slopes, strict=True):
-        model.step(RATE, [x for _, x, _ in picks], slope)
+    for model, gradient in zip(models, gradients, strict=True):
+        model.step(RATE, [x for _, x, _ in picks], gradient)
     return {row for row, _, _ in picks}, loss
 
 
@@ -59,9 +59,9 @@ def test_slots_are_the_authors(blobs: Samples, make_pair, plain, batch_size: int
         JoCoR, models=models, rate=RATE, noise_rate=0.4, ramp=4, batch=batch_size, seed=3,
         strength=STRENGTH,
     )  # fmt: skip
-    chance = Generator().manual_seed(3)
+    rng = Generator().manual_seed(3)
     for number in range(8):
-        rows = torch.randperm(300, generator=chance)[:batch_size]
+        rows = torch.randperm(300, generator=rng)[:batch_size]
         batch = [(int(r), exact.inputs[r].tolist(), int(exact.labels[r])) for r in rows]
         learned, loss = authors_slot(mine, batch, 1 - 0.4 * min(number / 4, 1))
         slot = pair.step(exact if number == 0 else None)
