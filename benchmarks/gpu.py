@@ -117,7 +117,7 @@ def make_trainer(
     model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4)
     trainer = Trainer(
-        model, optimizer, selector, Sliding(len(samples)), k,
+        model, optimizer, selector, Sliding(len(samples)), k=k,
         execution=Execution(GPU, torch.bfloat16, graphed, refresh), **settings,
     )  # fmt: skip
     for first in range(0, len(samples), 5000):

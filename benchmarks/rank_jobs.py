@@ -125,8 +125,8 @@ def cost_of(ranks: Ranks, name: str) -> list[Line]:
                 model,
                 torch.optim.SGD(model.parameters(), 0.01),
                 SELECTORS[selector](),
-                lambda shard: Sliding(held),
-                k,
+                buffer=lambda shard: Sliding(held),
+                k=k,
                 every=every,
                 window="average",
             )
@@ -189,7 +189,7 @@ def job_wire(ranks: Ranks, folder: Path) -> list[Line]:
                 model,
                 torch.optim.SGD(model.parameters(), 0.01),
                 SELECTORS[selector](),
-                lambda shard, held=held: Sliding(held),
+                buffer=lambda shard, held=held: Sliding(held),
                 window="average",
             )
             trainer.step(next(make_up(ranks.number, 1, held, (64,))))

@@ -91,7 +91,7 @@ def hold(samples: Samples, rows: int) -> Growing:
 def train(selector: Selector, buffer: Buffer, k: int) -> Trainer:
     model = start(mlp, tuple(buffer.pool().inputs.shape[1:]), 10, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    return Trainer(model, optimizer, selector, buffer, k, validator=Validator(classes=10))
+    return Trainer(model, optimizer, selector, buffer, k=k, validator=Validator(classes=10))
 
 
 def play(trainer: Trainer, slots: int = MANY) -> None:

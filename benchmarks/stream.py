@@ -35,7 +35,7 @@ def stream(rows: int) -> Iterator[Samples]:
         truth = torch.randint(CLASSES, (CHUNK,), generator=generator)
         inputs = centres[truth] + torch.randn(CHUNK, WIDTH, generator=generator)
         inputs, labels, clean = noise.corrupt(inputs, truth, 0.4, generator)
-        yield Samples.of(inputs, labels, first, clean)
+        yield Samples.of(inputs, labels, first, clean=clean)
 
 
 def measure(rows: int, console: Console) -> list[Row]:

@@ -58,7 +58,7 @@ def on_a_worker(ranks: Ranks, seed: int, rows: int) -> float:
         model,
         optimizer,
         Plausible(),
-        lambda shard: Growing(ROWS),
+        buffer=lambda shard: Growing(ROWS),
         pool_size=2 * ROWS,
         window="average",
         seed=seed,

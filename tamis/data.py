@@ -44,6 +44,7 @@ class Samples:
         inputs: Tensor,
         labels: Tensor,
         first_id: int = 0,
+        *,
         clean: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Samples:

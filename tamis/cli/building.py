@@ -99,7 +99,7 @@ def build_trainer(
             torch.optim.SGD(model.parameters(), options.rate),
             selector,
             buffer,
-            options.k,
+            k=options.k,
             warm_up=warm_up,
             window=options.window,
             ema=options.ema,

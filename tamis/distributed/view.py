@@ -17,7 +17,9 @@ class SharedModel(ModelView):
     """
 
     def __init__(self, view: ModelView, pool: SharedPool) -> None:
-        super().__init__(view.model, view.memory, view.criterion, view.chunk, view.precision)
+        super().__init__(
+            view.model, view.memory, view.criterion, chunk=view.chunk, precision=view.precision
+        )
         self.pool = pool
 
     def newest(self) -> ModelView:

@@ -41,7 +41,7 @@ def build(
         torch.optim.Adam(net.parameters(), learning_rate),
         Plausible() if selector is None else copy.deepcopy(selector),
         Sliding(held),
-        k,
+        k=k,
         window="average",
         predict_first=False,
         validator=Validator(classes),

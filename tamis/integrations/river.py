@@ -41,6 +41,7 @@ class RiverClassifier(base.MiniBatchClassifier):
     def __init__(
         self,
         classes: int = 10,
+        *,
         model: Factory | None = None,
         selector: Selector | None = None,
         k: int = 32,

@@ -45,6 +45,7 @@ class TamisClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
+        *,
         model: Factory | None = None,
         selector: Selector | None = None,
         k: int = 32,

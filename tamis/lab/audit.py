@@ -205,7 +205,7 @@ def prepare(cell: Cell, data: DataSet) -> tuple[Trainer, Iterator[Samples]]:
         torch.optim.SGD(model.parameters(), 0.1),
         cell.selector,
         Sliding(200) if streaming else Growing(len(rows)),
-        cell.k,
+        k=cell.k,
         warm_up=min(WARM_UP, cell.slots // 4),
         window=cell.window,
         pool_size=cell.pool_size,

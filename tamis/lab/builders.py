@@ -124,7 +124,7 @@ def rho_with_holdout(scene: Scene) -> Runner:
     )
     school = Trainer(
         holdout, SGD(holdout.parameters(), scene.place.rate), Naive(), Growing(len(rows)),
-        scene.place.k, ema=None,
+        k=scene.place.k, ema=None,
         predict_first=False, validator=Validator(scene.classes), seed=scene.seed,
     )  # fmt: skip
     school.step((inputs, labels))

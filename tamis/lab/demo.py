@@ -115,7 +115,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         torch.optim.SGD(model.parameters(), settings.rate),
         deepcopy(method.selector),  # what one run teaches a selector is no business of the next
         Growing(len(data.labels)),
-        settings.k,
+        k=settings.k,
         warm_up=method.warm_up,
         window=method.window,
         ema=settings.ema,

@@ -89,7 +89,7 @@ def run_method(
     model = start(mlp, data.input_shape, 10, seed)
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), settings.rate), methods(settings)[name],
-        Growing(len(data.labels)), settings.k, warm_up=settings.warm_up, seed=seed,
+        Growing(len(data.labels)), k=settings.k, warm_up=settings.warm_up, seed=seed,
     )  # fmt: skip
     monitor, picked, in_group = Monitor(), 0, 0.0
     groups = held.groups if held.groups is not None else small

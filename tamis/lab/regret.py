@@ -175,7 +175,7 @@ def train(case: Case, settings: Settings, seed: int) -> Terrain:
         torch.optim.SGD(model.parameters(), settings.rate),
         Naive(),
         Growing(len(samples)),
-        settings.k,
+        k=settings.k,
         ema=None,
         seed=seed,
     )

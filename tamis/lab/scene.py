@@ -206,7 +206,7 @@ class Scene:
             optimizer or SGD(model.parameters(), place.rate),
             selector or Naive(),
             self.buffer() if buffer is None else buffer,
-            place.k,
+            k=place.k,
             criterion=criterion,
             predict_first=False,
             validator=Validator(self.classes),  # else a first pass over all rows counts the classes

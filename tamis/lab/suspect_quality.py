@@ -87,7 +87,7 @@ def measure(data: DataSet, settings: Settings, tick: Callable[[], None] = lambda
         torch.optim.SGD(model.parameters(), settings.rate),
         Plausible(),
         Sliding(settings.capacity),
-        settings.k,
+        k=settings.k,
         window="average",
         pool_size=settings.pool_size,
         tracker=Tracker(classes),

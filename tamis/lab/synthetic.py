@@ -135,7 +135,7 @@ def run_method(
         torch.optim.Adam(model.parameters(), settings.rate),
         selector,
         Growing(len(task.held)),
-        settings.k,
+        k=settings.k,
         warm_up=settings.warm_up,
         ema=settings.ema,
         seed=task.pick_seed,

@@ -164,7 +164,7 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     averaged = cell.selector in AVERAGED
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), RATES.get(cell.model, RATE)),
-        SELECTORS[cell.selector](), Sliding(HELD), cell.k, warm_up=0 if averaged else unmeasured,
+        SELECTORS[cell.selector](), Sliding(HELD), k=cell.k, warm_up=0 if averaged else unmeasured,
         window="average" if averaged else 1, tracker=both, validator=Validator(classes),
         execution=Execution(device), seed=cell.seed,
     )  # fmt: skip

@@ -49,6 +49,7 @@ class ModelView:
         model: nn.Module,
         memory: Window | Average | None = None,
         criterion: Criterion = cross_entropy,
+        *,
         chunk: int = 4096,
         precision: torch.dtype | None = None,
         graphed: bool = False,
@@ -65,7 +66,12 @@ class ModelView:
     def newest(self) -> ModelView:
         """Return the view of the weights as they are, for a selector that compares the two."""
         return ModelView(
-            self.model, None, self.criterion, self.chunk, self.precision, columns=self.columns
+            self.model,
+            None,
+            self.criterion,
+            chunk=self.chunk,
+            precision=self.precision,
+            columns=self.columns,
         )
 
     def forget_graphs(self) -> None:

@@ -38,6 +38,7 @@ class HedgeMLP(nn.Module):
         self,
         size: int,
         classes: int,
+        *,
         hidden: int = 19,
         width: int = 100,
         discount: float = 0.99,

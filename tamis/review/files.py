@@ -27,8 +27,8 @@ def write_review_files(
     suspects: Sequence[Suspect],
     rows: Rows,
     classes: Sequence[str],
-    preview: Previewer,
     *,
+    preview: Previewer,
     view: ModelView | None = None,
     held: Samples | None = None,
     most: int = MOST,
@@ -74,4 +74,4 @@ def write_review_files(
         except TypeError:  # without a last linear layer there are no features to compare
             return
         ids = [suspect.id for suspect in found]
-        write_neighbours(folder, nearest, ids, held, classes, preview, names)
+        write_neighbours(folder, nearest, ids, held, classes=classes, preview=preview, names=names)

@@ -125,7 +125,7 @@ class LiveSuspects:
             self.queue.ranked(),
             [(rows, ids)],
             self.classes,
-            self.preview,
+            preview=self.preview,
             view=self.trainer.averaged,
             held=held,
             most_compared=MOST_COMPARED,

@@ -57,7 +57,7 @@ class Neighbour:
 
 
 def find_neighbours(
-    view: ModelView, inputs: Tensor, ids: Tensor, held: Samples, count: int = 5
+    view: ModelView, inputs: Tensor, ids: Tensor, held: Samples, *, count: int = 5
 ) -> Nearest:
     """Return the rows held that are nearest to each input, by the cosine of scaled features.
 
@@ -85,6 +85,7 @@ def write_neighbours(
     nearest: Nearest,
     suspects: Sequence[str],
     held: Samples,
+    *,
     classes: Sequence[str],
     preview: Previewer,
     names: Mapping[int, str] | None = None,

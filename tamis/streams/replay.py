@@ -59,7 +59,7 @@ class Replay:
                 generator,
             )
             groups = None if self.groups is None else self.groups[rows]
-            yield Samples.of(inputs, labels, arrived, clean, groups)
+            yield Samples.of(inputs, labels, arrived, clean=clean, groups=groups)
             arrived += len(rows)
 
     def time(self, slot: int) -> float:

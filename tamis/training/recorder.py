@@ -115,7 +115,9 @@ class RunRecorder:
         left = [suspect for suspect in suspects if suspect.id not in given]
         held, view = self.trainer.held(), self.trainer.averaged
         classes = self.metadata.classes
-        write_review_files(self.folder, left, rows, classes, self.preview, view=view, held=held)
+        write_review_files(
+            self.folder, left, rows, classes, preview=self.preview, view=view, held=held
+        )
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""

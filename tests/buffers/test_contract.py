@@ -28,7 +28,9 @@ def seeded(seed: int = 0) -> Generator:
 def arrivals(count: int, first: int = 0) -> Samples:
     """Rows with their id in every column, so that a mix-up shows."""
     ids = torch.arange(first, first + count)
-    return Samples.of(torch.stack([ids, 10 * ids], dim=1).float(), ids % 3, first, ids % 2 == 0)
+    return Samples.of(
+        torch.stack([ids, 10 * ids], dim=1).float(), ids % 3, first, clean=ids % 2 == 0
+    )
 
 
 def feed(kind: type, capacity: int, chunks: Sequence[int], seed: int = 0) -> Buffer:

@@ -94,7 +94,12 @@ def make_trainer(selector: Any = None, **settings: Any) -> Trainer:
     extra = list(settings["criterion"].parameters()) if "layer" in settings else []
     settings.pop("layer", None)
     trainer = Trainer(
-        model, optimizer([*model.parameters(), *extra]), selector or Naive(), buffer, 8, **settings
+        model,
+        optimizer([*model.parameters(), *extra]),
+        selector or Naive(),
+        buffer,
+        k=8,
+        **settings,
     )
     if isinstance(buffer, PuriDivER):
         buffer.view = trainer.averaged

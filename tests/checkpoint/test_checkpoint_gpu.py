@@ -33,7 +33,7 @@ def make_trainer(selector, graphed: bool = False, optimizer=None, **settings) ->
         optimizer(model.parameters()),
         selector,
         Sliding(60),
-        8,
+        k=8,
         window="average",
         execution=Execution("cuda", graphed=graphed),
         **settings,

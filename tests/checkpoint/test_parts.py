@@ -49,7 +49,7 @@ def test_a_run_goes_on_though_a_file_was_moved(
         model = start(logistic, (2,), 3, 0)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         loss = criterion_in(file, name, monkeypatch)
-        return Trainer(model, optimizer, Naive(), Sliding(9), 4, criterion=loss)
+        return Trainer(model, optimizer, Naive(), Sliding(9), k=4, criterion=loss)
 
     trainer = make("old", "loss")
     trainer.step((torch.randn(4, 2), torch.tensor([0, 1, 2, 0])))

@@ -52,7 +52,7 @@ def test_one_rank_corrects_what_a_plain_trainer_corrects(selector: str) -> None:
         torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
         SELECTORS[selector](),
         Sliding(60),
-        12,
+        k=12,
         validator=Validator(3),
         tracker=Tracker(3, 200.0),
     )

@@ -73,7 +73,7 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
         torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
         SELECTORS[selector](),
         Sliding(60),
-        12,
+        k=12,
         window=1 if ours.window else "average",
         validator=Validator(3),
         tracker=Tracker(3, 200.0),
@@ -190,4 +190,6 @@ def test_what_does_not_fit_is_refused() -> None:
         trainer_of(Ranks(), Job(every=0))
     model = model_of((6,), 3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'refresh'"):
-        RankTrainer(Ranks(), model, torch.optim.SGD(model.parameters()), OGRS(), Sliding, refresh=3)
+        RankTrainer(
+            Ranks(), model, torch.optim.SGD(model.parameters()), OGRS(), buffer=Sliding, refresh=3
+        )

@@ -31,7 +31,7 @@ CAPACITY = 12
 def make_trainer() -> Trainer:
     model = start(lambda *_: nn.Linear(2, 2), (2,), 2, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-    return Trainer(model, optimizer, AdaptiveK(batch=8), Sliding(CAPACITY), 3, window=2)
+    return Trainer(model, optimizer, AdaptiveK(batch=8), Sliding(CAPACITY), k=3, window=2)
 
 
 @dataclass

@@ -59,7 +59,7 @@ def test_it_picks_as_a_trainer_does(selector, many: bool, slots, same_weights) -
     labels = torch.tensor([order.index(y) for _, y in rows])
     model = start(mlp, (len(names),), 7, 0).double()
     rule = torch.optim.Adam(model.parameters(), 0.001)
-    trainer = Trainer(model, rule, selector(), Sliding(40), 8, window="average")
+    trainer = Trainer(model, rule, selector(), Sliding(40), k=8, window="average")
     trainer.validator.classes = 7
     step = 12 if many else 1
     for first in range(0, 60, step):

@@ -47,7 +47,7 @@ def test_it_picks_as_a_trainer_with_a_new_pool_a_slot(fresh, rows, net, same_wei
         optimizer.step()
         sieve.update()
     trainer = Trainer(
-        other, torch.optim.SGD(other.parameters(), lr=0.1), fresh(), Sliding(64), 16,
+        other, torch.optim.SGD(other.parameters(), lr=0.1), fresh(), Sliding(64), k=16,
         warm_up=1, predict_first=False,
     )  # fmt: skip
     pools = [(inputs, labels) for inputs, labels, _ in rows.pools()[:4]]

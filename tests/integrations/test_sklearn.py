@@ -33,7 +33,7 @@ def test_the_classifier_picks_as_a_trainer_does(fresh, rows, slots, same_weights
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     model = start(mlp, (2,), 3, seed).double()
     rule = torch.optim.Adam(model.parameters(), 0.001)
-    trainer = Trainer(model, rule, fresh(), Sliding(256), 16, window="average", seed=seed)
+    trainer = Trainer(model, rule, fresh(), Sliding(256), k=16, window="average", seed=seed)
     trainer.validator.classes = 3
     trainer.step((rows.inputs.double(), rows.labels))
     for _ in range(47):

@@ -18,7 +18,9 @@ from tamis.streams import Constant, Symmetric, digits
 
 
 def make_model(hidden: int = 3, seed: int = 0) -> HedgeMLP:
-    model = start(lambda shape, classes: HedgeMLP(shape[0], classes, hidden, 8), (5,), 4, seed)
+    model = start(
+        lambda shape, classes: HedgeMLP(shape[0], classes, hidden=hidden, width=8), (5,), 4, seed
+    )
     assert isinstance(model, HedgeMLP)
     with torch.no_grad():  # some depths are trusted more than others
         model.weights.copy_(torch.arange(1.0, hidden + 2) / sum(range(hidden + 2)))
@@ -78,7 +80,7 @@ def test_the_prediction_is_the_weighted_mean_of_the_classifiers() -> None:
 
 @pytest.mark.parametrize("hidden", [1, 3, 6])
 def test_weights_move_as_the_papers(hidden: int) -> None:
-    model = HedgeMLP(5, 4, hidden, 8, discount=0.8, smoothing=0.3)
+    model = HedgeMLP(5, 4, hidden=hidden, width=8, discount=0.8, smoothing=0.3)
     weights = [1 / (hidden + 1)] * (hidden + 1)
     generator = Generator().manual_seed(0)
     for _ in range(30):
@@ -198,7 +200,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, float], text: str
 
 def test_it_trains_in_the_ordinary_trainer_and_saves_its_weights() -> None:
     data = digits()
-    model = start(lambda _, classes: HedgeMLP(64, classes, 4), data.input_shape, 10, seed=0)
+    model = start(lambda _, classes: HedgeMLP(64, classes, hidden=4), data.input_shape, 10, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     selector = OGRS(space="inputs")
     trainer = Trainer(
@@ -214,6 +216,6 @@ def test_it_trains_in_the_ordinary_trainer_and_saves_its_weights() -> None:
     best = trainer.best_model()
     assert best(data.test_inputs).shape == (len(data.test_labels), 10)
     assert best.weights.sum().item() == pytest.approx(1, abs=1e-4)
-    again = HedgeMLP(64, 10, 4)
+    again = HedgeMLP(64, 10, hidden=4)
     again.load_state_dict(model.state_dict())
     assert torch.equal(again.eval()(data.test_inputs), model.eval()(data.test_inputs))

@@ -23,7 +23,7 @@ NAMES = {"loss", "agreement", "accuracy", "accuracy_ema", "purity", "coverage", 
 
 def run(folder: Path, logger: Any, blobs, model) -> list[dict]:
     rule = torch.optim.SGD(model.parameters(), 0.1)
-    trainer = Trainer(model, rule, Naive(), Sliding(100), 8)
+    trainer = Trainer(model, rule, Naive(), Sliding(100), k=8)
     trainer.validator.classes = 3
     with Monitor(folder / "log.jsonl", lambda: Accuracy(0.5, 0.6), every=5) as monitor:
         for at in range(20):

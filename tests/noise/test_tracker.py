@@ -171,7 +171,7 @@ def test_a_trainer_follows_its_stream() -> None:
     model = start(mlp, data.input_shape, 10, 0)
     tracker = Tracker(10)
     optimizer = torch.optim.SGD(model.parameters(), 0.3)
-    trainer = Trainer(model, optimizer, Naive(), Sliding(1000), 32, tracker=tracker)
+    trainer = Trainer(model, optimizer, Naive(), Sliding(1000), k=32, tracker=tracker)
     for _ in trainer.run(stream):
         pass
     assert tracker.estimate().value == pytest.approx(0.6, abs=0.06)

@@ -38,7 +38,7 @@ def make_trainer(
     rule = torch.optim.SGD(model.parameters(), settings.pop("rate", 0.1))
     selector = settings.pop("selector", Naive())
     buffer = Growing(1000) if buffer is None else buffer
-    return Trainer(model, rule, selector, buffer, 8, tracker=tracker, **settings)
+    return Trainer(model, rule, selector, buffer, k=8, tracker=tracker, **settings)
 
 
 def right_labels(blobs: Samples) -> Tensor:

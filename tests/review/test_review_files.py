@@ -84,7 +84,9 @@ def folder(tmp_path: Path, blobs: Samples, blob_model: nn.Module) -> Path:
     view = ModelView(blob_model)
     suspects = find_suspects(view, named(blobs), CLASSES, blobs, rows_per_slot=10)
     preview = previewer((2,), ["x", "y"])
-    write_review_files(tmp_path, suspects, named(blobs), CLASSES, preview, view=view, held=blobs)
+    write_review_files(
+        tmp_path, suspects, named(blobs), CLASSES, preview=preview, view=view, held=blobs
+    )
     return tmp_path
 
 
@@ -142,7 +144,7 @@ def test_one_row_held_has_no_neighbour(tmp_path: Path, blobs: Samples, blob_mode
     view = ModelView(blob_model)
     suspects = find_suspects(view, named(one), CLASSES, one)
     write_review_files(
-        tmp_path, suspects, named(one), CLASSES, previewer((2,)), view=view, held=one
+        tmp_path, suspects, named(one), CLASSES, preview=previewer((2,)), view=view, held=one
     )
     assert NeighbourIndex(tmp_path).of(suspects[0].id) == []
 
@@ -179,7 +181,7 @@ def test_images_are_png_in_base64(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
     rows = Samples.of(torch.rand(40, 6, 6), torch.randint(2, (40,)))
     suspects = find_suspects(ModelView(model), named(rows), ["a", "b"])
-    write_review_files(tmp_path, suspects, named(rows), ["a", "b"], previewer((6, 6)))
+    write_review_files(tmp_path, suspects, named(rows), ["a", "b"], preview=previewer((6, 6)))
     line = json.loads((tmp_path / "suspects.jsonl").read_text().splitlines()[0])
     assert decode(base64.b64decode(line["preview"]["image"])).shape == (6, 6)
     assert not (tmp_path / "neighbours.jsonl").exists()

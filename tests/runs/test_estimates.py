@@ -21,7 +21,7 @@ def run(
         blobs.inputs, right, Symmetric(3), Steps((0.9, 0.4)), slots=slots, rows_per_slot=20
     )
     rule = torch.optim.SGD(model.parameters(), 1e-6)
-    trainer = Trainer(model, rule, Naive(), Sliding(500), 8, tracker=tracker)
+    trainer = Trainer(model, rule, Naive(), Sliding(500), k=8, tracker=tracker)
     tracking = EstimateLog(folder, tracker, every=10, confusion_every=50)
     for samples in stream:
         tracking.update(trainer.step(samples), samples)
@@ -55,7 +55,7 @@ def test_alarms_are_noted(tmp_path: Path, blobs, blob_model) -> None:
 def test_a_run_without_truth(tmp_path: Path, blobs, blob_model) -> None:
     tracking = EstimateLog(tmp_path, Tracker(3), every=1)
     trainer = Trainer(
-        blob_model, torch.optim.SGD(blob_model.parameters(), 0.1), Naive(), Sliding(100), 8
+        blob_model, torch.optim.SGD(blob_model.parameters(), 0.1), Naive(), Sliding(100), k=8
     )
     tracking.update(trainer.step((blobs.inputs, blobs.labels)))
     (point,) = EstimateHistory(tmp_path).points

@@ -20,7 +20,7 @@ def line(slot: int, **numbers: object) -> str:
 
 def test_a_real_log(tmp_path: Path, blobs, blob_model) -> None:
     trainer = Trainer(
-        blob_model, torch.optim.SGD(blob_model.parameters(), 0.1), Naive(), Sliding(100), 8
+        blob_model, torch.optim.SGD(blob_model.parameters(), 0.1), Naive(), Sliding(100), k=8
     )
     with Monitor(tmp_path / "log.jsonl", lambda: Accuracy(0.5, 0.6), every=5) as monitor:
         for at in range(20):

@@ -153,7 +153,9 @@ def test_a_row_with_two_faults_is_counted_once(tmp_path: Path) -> None:
 
 def test_samples_keep_their_own_ids() -> None:
     validator = Validator(3, "skip")
-    given = Samples.of(with_row_1([nan, 0]), torch.tensor(LABELS), 100, torch.tensor([1, 1, 0]) > 0)
+    given = Samples.of(
+        with_row_1([nan, 0]), torch.tensor(LABELS), 100, clean=torch.tensor([1, 1, 0]) > 0
+    )
     samples = validator.validate(given)
     assert samples.ids.tolist() == [100, 102]
     assert samples.clean is not None

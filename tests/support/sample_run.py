@@ -40,7 +40,7 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
     tracker = Alarm(10, half_life=400)
     trainer = Trainer(
         model, torch.optim.SGD(model.parameters(), 0.3), selector or Plausible(),  # type: ignore[arg-type]
-        Growing(20_000), 32, window="average", tracker=tracker, seed=seed,
+        Growing(20_000), k=32, window="average", tracker=tracker, seed=seed,
     )  # fmt: skip
     trainer.validator.classes = 10
     about = RunMetadata("digits", CLASSES, data.input_shape, (), slots, trainer.settings()).begun()
@@ -60,7 +60,7 @@ def make_run(folder: Path, slots: int = 900, seed: int = 0, selector: object = N
     write_suspects_csv(folder / "suspects.csv", suspects)
     preview = previewer(data.input_shape)
     view = trainer.averaged
-    write_review_files(folder, suspects, rows, CLASSES, preview, view=view, held=held)
+    write_review_files(folder, suspects, rows, CLASSES, preview=preview, view=view, held=held)
     write_metadata(folder, replace(about, ended="done"))
     return trainer
 

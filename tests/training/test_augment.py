@@ -171,7 +171,7 @@ def test_a_trainer_takes_it(augment, generator: Generator) -> None:
             torch.optim.SGD(model.parameters(), 0.1),
             Naive(),
             Growing(40),
-            8,
+            k=8,
             augment=augment,
         )
         return [slot.loss for slot in trainer.run([Samples.of(images, labels)] + [None] * 5)]

@@ -66,7 +66,7 @@ def table(tmp_path_factory: pytest.TempPathFactory, truth) -> Table:
 def make_trainer(table: Table) -> Trainer:
     model = start(mlp, table.input_shape, 10, 0)
     trainer = Trainer(
-        model, torch.optim.SGD(model.parameters(), 0.3), Plausible(), Sliding(2000), 32,
+        model, torch.optim.SGD(model.parameters(), 0.3), Plausible(), Sliding(2000), k=32,
         window="average", tracker=Alarm(10), validator=Validator(10, "skip"),
     )  # fmt: skip
     return trainer

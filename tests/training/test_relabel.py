@@ -13,7 +13,7 @@ from tamis.selectors import ELR, SELECTORS, Selector
 def make_trainer(model: nn.Module, selector: Selector | None = None, **settings) -> Trainer:
     rule = torch.optim.SGD(model.parameters(), settings.pop("rate", 0.1))
     buffer = settings.pop("buffer", None) or Growing(1000)
-    return Trainer(model, rule, selector or Naive(), buffer, 8, **settings)
+    return Trainer(model, rule, selector or Naive(), buffer, k=8, **settings)
 
 
 def right_labels(blobs: Samples) -> Tensor:

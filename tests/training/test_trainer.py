@@ -50,7 +50,7 @@ def make_trainer(selector: Selector | None = None, **settings) -> Trainer:
         torch.optim.SGD(model.parameters(), 0.5),
         selector or Naive(),
         settings.pop("buffer", Growing(1000)),
-        settings.pop("k", 8),
+        k=settings.pop("k", 8),
         **settings,
     )
 
@@ -325,7 +325,7 @@ class TestKeptFeatures:
         model = make_model(mlp)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
         trainer = Trainer(
-            model, optimizer, OGRS(), Sliding(200), 8, execution=Execution(refresh=16)
+            model, optimizer, OGRS(), Sliding(200), k=8, execution=Execution(refresh=16)
         )
         for slot in trainer.run(stream_of(blobs, 50)):
             assert slot.loss is not None
@@ -337,7 +337,7 @@ class TestKeptFeatures:
         model = make_model(mlp)
         optimizer = torch.optim.SGD(model.parameters(), 0.0)
         trainer = Trainer(
-            model, optimizer, OGRS(), Growing(300), 8, execution=Execution(refresh=70)
+            model, optimizer, OGRS(), Growing(300), k=8, execution=Execution(refresh=70)
         )
         trainer.step(blobs)
         pool = trainer.buffer.pool()

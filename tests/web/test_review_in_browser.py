@@ -205,7 +205,7 @@ def test_what_is_decided_here_is_trained_on(open_tab, folder: Path) -> None:
     samples = Samples(torch.randn(len(rows), 4), labels, rows, torch.zeros_like(rows))
     model = torch.nn.Linear(4, 10)
     rule = torch.optim.SGD(model.parameters(), 0.1)
-    trainer = Trainer(model, rule, Naive(), Growing(5000), 8)
+    trainer = Trainer(model, rule, Naive(), Growing(5000), k=8)
     corrections = Corrections(folder / "decisions.jsonl", CLASSES)
     trainer.step(corrections.correct(samples, [line["id"] for line in lines]))
     tab = open_tab(folder)

@@ -185,7 +185,7 @@ def test_a_fall_of_the_clean_ratio_is_noticed_by_rows_looked_at_for_the_first_ti
         )
         model = start(mlp, data.input_shape, 10, 1)
         optimizer = torch.optim.SGD(model.parameters(), 0.3)
-        trainer = Trainer(model, optimizer, make(), Sliding(300), 10)
+        trainer = Trainer(model, optimizer, make(), Sliding(300), k=10)
         ratios = [
             trainer.selector.clean_ratio() for slot in trainer.run(stream) if slot.number >= 350
         ]

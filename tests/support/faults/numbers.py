@@ -49,7 +49,7 @@ def make_trainer(name: str) -> tuple[Trainer, Faulty]:
     assert isinstance(model, Faulty)
     optimizer = OPTIMIZERS[name](model.parameters())
     return Trainer(
-        model, optimizer, Naive(), Sliding(60), 8, criterion=model.criterion, patience=PATIENCE
+        model, optimizer, Naive(), Sliding(60), k=8, criterion=model.criterion, patience=PATIENCE
     ), model
 
 

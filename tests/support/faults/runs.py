@@ -81,7 +81,7 @@ def make_run(seed: int = 0) -> Trainer:
         torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
         Plausible(neighbours=Neighbours(voters=64)),
         BalancedReservoir(40),
-        8,
+        k=8,
         warm_up=2,
         window=3,
         execution=Execution(refresh=20),

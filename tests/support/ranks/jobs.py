@@ -73,7 +73,7 @@ def points(shard: int, slots: int, rows: int = 2) -> Iterator[Samples]:
         inputs = 2 * torch.eye(3)[labels].repeat(1, 2) + torch.randn(rows, 6, generator=generator)
         clean = torch.rand(rows, generator=generator) < 0.7
         given = torch.where(clean, labels, (labels + 1) % 3)
-        yield Samples.of(inputs, given, 1_000_000 * shard + rows * slot, clean)
+        yield Samples.of(inputs, given, 1_000_000 * shard + rows * slot, clean=clean)
 
 
 def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
@@ -84,8 +84,8 @@ def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
         model,
         torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
         SELECTORS[job.selector](),
-        lambda shard: Sliding(job.held),
-        12,
+        buffer=lambda shard: Sliding(job.held),
+        k=12,
         shards=job.shards,
         every=job.every,
         pool_size=64,

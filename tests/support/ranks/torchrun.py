@@ -38,7 +38,7 @@ def train_on_digits(ranks: Ranks, selector: Selector, **more: Any) -> tuple[Rank
         model,
         torch.optim.SGD(model.parameters(), 0.3, momentum=0.5),
         selector,
-        lambda shard: Sliding(400),
+        buffer=lambda shard: Sliding(400),
         shards=2,
         pool_size=512,
         window="average",
