@@ -9,6 +9,7 @@ from tamis.checkpoint.generations import (
     RefusedError,
     Restored,
 )
+from tamis.checkpoint.lock import locked
 from tamis.checkpoint.model_file import load_model, save_model
 from tamis.checkpoint.packing import State, pack_texts, unpack_texts
 from tamis.checkpoint.parts import (
@@ -34,6 +35,7 @@ __all__ = [
     "describe",
     "get_state",
     "load_model",
+    "locked",
     "pack_texts",
     "save_model",
     "set_state",

@@ -5,13 +5,11 @@ Undo is another line. In force is the newest decision about a row that was not u
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+from tamis.checkpoint import locked
 from tamis.runs.json_lines import JsonObject, Tail, add_line
 from tamis.runs.metadata import now
 from tamis.runs.suspects import int_or_none
@@ -121,7 +119,7 @@ class Decisions:
         A lock orders the writers, in this process and in others: no line is lost, and each records
         what was in force before it.
         """
-        with locked(self.path):
+        with locked(self.path.with_name(self.path.name + ".lock")):
             self.refresh()
             before = self.of(decision.id)
             written = replace(
@@ -146,28 +144,3 @@ class Decisions:
 def clean_author(name: str) -> str:
     """Return a name without control characters, cut to 100 characters."""
     return "".join(letter for letter in name if letter.isprintable()).strip()[:LONGEST_AUTHOR]
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock beside a file. It ends with the process, so that a crash leaves none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        lock(handle)
-        yield
-    finally:
-        os.close(handle)
-
-
-def lock(handle: int) -> None:
-    """Wait until no other process holds the lock."""
-    module: Any
-    if os.name == "nt":
-        import msvcrt as module
-
-        module.locking(handle, module.LK_LOCK, 1)
-    else:
-        import fcntl as module
-
-        module.flock(handle, module.LOCK_EX)

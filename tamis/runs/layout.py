@@ -19,4 +19,5 @@ class RunFiles:
     rejects: Final = "rejects.jsonl"
     model: Final = "model.safetensors"
     checkpoints: Final = "checkpoints"
+    lock: Final = "run.lock"
     report: Final = "report.html"

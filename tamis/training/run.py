@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tamis.checkpoint import Checkpoints, NotSavedError, save_model
+from tamis.checkpoint import Checkpoints, NotSavedError, locked, save_model
 from tamis.data import Samples, Slot
 from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
@@ -26,7 +26,7 @@ from tamis.training.trainer import Trainer
 
 
 class FolderInUseError(TamisError):
-    """A folder that holds a run already."""
+    """A folder that holds a run already, or that another process trains in."""
 
 
 class SaveEvery(NamedTuple):
@@ -200,6 +200,7 @@ class TrainingRun:
         return [*self.monitor.warnings, *found, *self.loggers.warnings, *self.recorder.warnings()]
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(lock_folder(self.folder))
         self._stack.enter_context(self.stop)
         self._stack.enter_context(self.monitor)
         self._stack.callback(self.loggers.close)
@@ -295,14 +296,30 @@ def has_checkpoint(folder: Path) -> bool:
     return bool(Checkpoints(folder / RunFiles.checkpoints).generations())
 
 
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Raise where another run has the folder; else have it until the end, or until a crash."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / RunFiles.lock, wait=False))
+        except BlockingIOError:
+            raise FolderInUseError(
+                f"Another process trains in {folder}: wait for its end, or choose another folder."
+            ) from None
+        yield
+
+
 def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Raise where a run would be replaced by mistake."""
+    """Raise where a run would be replaced by mistake, or is in progress."""
     if resume and overwrite:
         raise FolderInUseError("A run is either resumed or overwritten: choose one of the two.")
     if (folder / RunFiles.log).exists() and not (resume or overwrite):
         raise FolderInUseError(
             f"{folder} holds a run already: choose another folder, or resume or overwrite the run."
         )
+    if (folder / RunFiles.lock).exists():
+        with lock_folder(folder):
+            pass
 
 
 def as_samples(item: Any, first_id: int) -> Samples | None:

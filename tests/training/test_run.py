@@ -184,6 +184,28 @@ def test_a_folder_in_use_is_left_alone(stream: Replay, tmp_path: Path) -> None:
     assert len(read_log(tmp_path)) == 3
 
 
+@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}])
+def test_a_second_run_in_the_folder_is_refused(
+    how: dict[str, bool], stream: Replay, tmp_path: Path
+) -> None:
+    with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(1)) as run:
+        for slot in run.train(stream, 6):
+            if slot.number == 3:
+                before = (tmp_path / "log.jsonl").read_bytes()
+                with pytest.raises(FolderInUseError, match="Another process trains in"):
+                    TrainingRun(tmp_path, make_trainer(), **how)
+                assert (tmp_path / "log.jsonl").read_bytes() == before
+    assert len(read_log(tmp_path)) == 6
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:  # the first has let go of it
+        assert [slot.number for slot in run.train(stream, 8)] == [6, 7]
+
+
+def test_two_that_start_at_once_do_not_share_the_folder(tmp_path: Path) -> None:
+    one, other = (TrainingRun(tmp_path, make_trainer()) for _ in range(2))
+    with one, pytest.raises(FolderInUseError, match="Another process"), other:
+        pass
+
+
 def test_other_settings_are_refused_and_the_new_rate_is_taken(
     stream: Replay, tmp_path: Path
 ) -> None:
