@@ -29,10 +29,16 @@ class Seal(NamedTuple):
     sha256: str
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves the old one or the new one, each complete."""
+def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file so that a crash leaves the old one or the new one, each complete.
+
+    Only its owner may read a `private` one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
+    if private:
+        part.unlink(missing_ok=True)
+        part.touch(0o600)
     write_synced(part, [content])
     part.replace(path)
     sync_folder(path.parent)

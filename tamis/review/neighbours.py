@@ -119,7 +119,7 @@ def write_neighbours(
             if value > -1.5  # minus infinity is the row itself
         ]
         lines.append(json.dumps({"id": name, "neighbours": found}, allow_nan=False) + "\n")
-    write_atomically(folder / RunFiles.neighbours, "".join(lines).encode())
+    write_atomically(folder / RunFiles.neighbours, "".join(lines).encode(), private=True)
 
 
 class NeighbourIndex:

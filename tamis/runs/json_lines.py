@@ -16,11 +16,12 @@ JsonObject = dict[str, Any]
 def add_line(path: Path, record: Mapping[str, Any], sync: bool = False) -> int:
     """Append one line in one write, and return its offset; `sync` waits for the disk.
 
-    Half a line that a crash has left is ended first, so that it damages no other.
+    Half a line that a crash has left is ended first, so that it damages no other. Lines may hold
+    rows, so a file that is made here is for its owner only.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = (json.dumps(record, allow_nan=False) + "\n").encode()
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         end = os.lseek(handle, 0, os.SEEK_END)
         if end:

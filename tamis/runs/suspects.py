@@ -68,7 +68,7 @@ def int_or_none(value: object) -> int | None:
 def write_suspects(folder: Path, suspects: Iterable[Suspect]) -> None:
     """Write suspects.jsonl into a run's folder, in place of an older one."""
     lines = (json.dumps(suspect.to_json(), allow_nan=False) + "\n" for suspect in suspects)
-    write_atomically(folder / RunFiles.suspects, "".join(lines).encode())
+    write_atomically(folder / RunFiles.suspects, "".join(lines).encode(), private=True)
 
 
 def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
@@ -79,7 +79,7 @@ def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
     for suspect in suspects:
         texts = [disarm(text) for text in (suspect.id, suspect.given, suspect.suggested)]
         writer.writerow([*texts, f"{suspect.score:.4f}"])
-    write_atomically(path, out.getvalue().encode())
+    write_atomically(path, out.getvalue().encode(), private=True)
 
 
 def read_suspects_csv(path: Path) -> Iterator[Suspect]:

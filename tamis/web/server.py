@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,10 @@ MOST_BYTES = 2**16
 """Bytes of a request body, at the most."""
 PATIENCE = 30.0
 """Seconds that a connection may be silent."""
+MOST_CONNECTIONS = 64
+"""Connections at a time, at the most; a browser opens six."""
+MOST_DIGITS = 18
+"""Digits of a Content-Length, at the most: `int` refuses thousands of them."""
 TEXT, PAGE, CSV = "text/plain", "text/html", "text/csv"
 ASSETS = {"/page.css": "text/css", "/review.css": "text/css", "/review.js": "text/javascript"}
 
@@ -35,6 +40,26 @@ class Server(ThreadingHTTPServer):
         super().__init__((host.strip("[]"), port), Handler)
         self.api = api
         self.access = Access(host, self.server_port, token)
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread of its own, or refuse it where too many are open."""
+        if not self._free.acquire(blocking=False):
+            request.sendall(BUSY)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread was started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection until it is closed."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print errors, except for connections that the browser has closed."""
@@ -55,8 +80,25 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # by default 0.9, whose answers have no headers
     server_version, sys_version = "tamis", ""
     timeout = PATIENCE
+    body = b""
+
+    def parse_request(self) -> bool:
+        """Read a request: its head, the check of its Host, then its body, whatever the method.
+
+        A body that was not read would be taken for the next request.
+        """
+        return super().parse_request() and self._is_addressed() and self._read_body()
+
+    def handle_expect_100(self) -> bool:
+        """Ask for the body, after the check of the Host."""
+        return self._is_addressed() and super().handle_expect_100()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is not HTTP, or an unknown method, as everything else is refused."""
+        self._hang_up(HTTPStatus(code))
 
     def do_GET(self) -> None:
         """Send a page, a part of it, or data."""
@@ -89,24 +131,44 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Write a decision."""
         address = urlsplit(self.path)
-        body = self._read()
-        if body is None or not self._may_enter(address.path, {}):
+        if not self._may_enter(address.path, {}):
             return
         if not self.server.access.may_write(dict(self.headers.items())):
             self._refuse(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
         elif address.path != "/decisions":
             self._refuse(HTTPStatus.NOT_FOUND)
         else:
-            self._answer_json(lambda: self.server.api.decide(body))
+            self._answer_json(lambda: self.server.api.decide(self.body))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing: addresses may hold ids, and the token."""
 
+    def _is_addressed(self) -> bool:
+        """Return whether the Host is ours; refuse the request otherwise."""
+        hosts = self.headers.get_all("Host") or [""]
+        if len(hosts) == 1 and self.server.access.answers_to(hosts[0]):
+            return True
+        self._hang_up(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this server.")
+        return False
+
+    def _read_body(self) -> bool:
+        """Read the body; refuse one that is too long, or of an unknown length."""
+        lengths = self.headers.get_all("Content-Length") or []
+        if "Transfer-Encoding" in self.headers or len(lengths) > 1:
+            self._hang_up(HTTPStatus.BAD_REQUEST)
+        elif not lengths and self.command == "POST":
+            self._hang_up(HTTPStatus.LENGTH_REQUIRED)
+        elif not all(is_length(length) for length in lengths):
+            self._hang_up(HTTPStatus.BAD_REQUEST)
+        elif lengths and int(lengths[0]) > MOST_BYTES:
+            self._hang_up(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            self.body = self.rfile.read(int(lengths[0])) if lengths else b""
+            return True
+        return False
+
     def _may_enter(self, path: str, query: dict[str, str]) -> bool:
         access, token = self.server.access, query.get("token")
-        if not access.answers_to(self.headers.get("Host")):
-            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this server.")
-            return False
         if not access.knows(self.headers.get("Cookie"), token if path == "/" else None):
             self._refuse(HTTPStatus.FORBIDDEN, "Open the address with the token.")
             return False
@@ -114,15 +176,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send("", TEXT, HTTPStatus.SEE_OTHER, ("Location", "/"))
             return False
         return True
-
-    def _read(self) -> bytes | None:
-        """Return the body of a request; None if it is too long, or without a length."""
-        length = self.headers.get("Content-Length") or ""
-        if not length.isascii() or not length.isdecimal() or int(length) > MOST_BYTES:
-            self.close_connection = True
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            return None
-        return self.rfile.read(int(length))
 
     def _answer(self, make: Callable[[], str], kind: str) -> None:
         self._send(make(), kind)
@@ -134,6 +187,11 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         except OSError as error:  # as of a disk that is full
             self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
+
+    def _hang_up(self, status: HTTPStatus, why: str = "") -> None:
+        """Refuse a request, and read no other on this connection."""
+        self.close_connection = True
+        self._refuse(status, why)
 
     def _refuse(self, status: HTTPStatus, why: str = "") -> None:
         content = json.dumps({"error": why or status.phrase})
@@ -149,5 +207,24 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, str(value))
         if status == HTTPStatus.SEE_OTHER:
             self.send_header("Set-Cookie", self.server.access.set_cookie())
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def is_length(text: str) -> bool:
+    """Return whether a text is a number of bytes."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+def refusal(status: HTTPStatus) -> bytes:
+    """Return a complete answer that refuses a connection."""
+    headers = HEADERS | {"Server": "tamis", "Content-Length": 0, "Connection": "close"}
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+BUSY = refusal(HTTPStatus.SERVICE_UNAVAILABLE)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ import pytest
 from tamis.runs import Decision, Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.access import Access, is_loopback
 from tamis.web.server import Server
-from tests.support.wait import END
+from tests.support.wait import END, wait_until
 
 Serve = Callable[..., Server]
 
@@ -50,6 +52,15 @@ class Client:
         text = answer.read().decode()
         connection.close()
         return answer.status, dict(answer.getheaders()), text
+
+    def send(self, text: str) -> str:
+        """Send a text as it is, and return all that comes until the server hangs up."""
+        with socket.create_connection(("127.0.0.1", self.port), END) as connection:
+            connection.sendall(text.encode())
+            pieces = []
+            while piece := connection.recv(2**16):
+                pieces.append(piece)
+        return b"".join(pieces).decode()
 
     def get(self, path: str, **query: object) -> Any:
         suffix = f"?{urlencode(query)}" if query else ""
@@ -247,16 +258,19 @@ def test_no_file_is_served_by_its_path(client: Client, path: str) -> None:
 
 def test_headers_are_strict(client: Client) -> None:
     for path in ("/", "/page.css", "/review.js", "/suspects", "/nothing", "/curves"):
-        _, headers, _ = client.ask(path)
-        policy = headers["Content-Security-Policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
-        assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["X-Frame-Options"] == "DENY"
-        assert headers["Referrer-Policy"] == "no-referrer"
-        assert headers["Cache-Control"] == "no-store"
-        assert not any(name.lower().startswith("access-control") for name in headers)
-        assert headers["Server"].strip() == "tamis"
+        assert_strict(client.ask(path)[1])
+
+
+def assert_strict(headers: dict[str, str]) -> None:
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cache-Control"] == "no-store"
+    assert not any(name.lower().startswith("access-control") for name in headers)
+    assert headers["Server"].strip() == "tamis"
 
 
 @pytest.mark.parametrize(
@@ -295,14 +309,90 @@ def test_nobody_elses_page_may_decide(client: Client, folder: Path, headers: dic
     assert client.post(body, Sec_Fetch_Site="same-origin")[0] == 200
 
 
-@pytest.mark.parametrize("length", [None, "x", "-1", str(2**40), "70000"])
-def test_what_is_too_long_is_not_read(client: Client, length: str | None) -> None:
-    assert client.post({"id": "a"}, **{"Content-Length": length})[0] == 413
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [(None, 411), ("x", 400), ("-1", 400), ("1" * 5000, 400), (str(2**40), 413), ("70000", 413)],
+    ids=["none", "letters", "negative", "5,000 digits", "2**40", "70,000"],
+)
+def test_what_is_too_long_is_not_read(client: Client, length: str | None, status: int) -> None:
+    assert client.post({"id": "a"}, **{"Content-Length": length})[0] == status
+    assert client.ask("/state", **{"Content-Length": length})[0] == (status if length else 200)
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "HEAD"])
 def test_other_methods_are_none(client: Client, method: str) -> None:
-    assert client.ask("/decisions", method)[0] == 501
+    status, headers, _ = client.ask("/decisions", method)
+    assert status == 501
+    assert_strict(headers)
+    assert client.ask("/decisions", method, Host="evil.example")[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET / HTTP/1.1 x", 400),
+        ("GET /" + "x" * 70_000 + " HTTP/1.1", 414),
+        ("GET / HTTP/9.9", 505),
+        ("GET /", 421),
+    ],
+    ids=["words", "too long", "version", "HTTP/0.9"],
+)
+def test_what_is_not_http_is_answered_with_strict_headers(
+    client: Client, head: str, status: int
+) -> None:
+    first, *lines = client.send(f"{head}\r\n\r\n").splitlines()
+    assert int(first.split()[1]) == status
+    assert_strict(dict(line.split(": ", 1) for line in lines if ": " in line))
+
+
+def test_the_host_is_checked_before_a_body_is_waited_for(client: Client) -> None:
+    head = "POST /decisions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n"
+    assert client.send(f"{head}\r\n").startswith("HTTP/1.1 421 ")
+    assert client.send(f"{head}Expect: 100-continue\r\n\r\n").startswith("HTTP/1.1 421 ")
+    two = f"GET / HTTP/1.1\r\nHost: {client.host}\r\nHost: evil.example\r\n\r\n"
+    assert client.send(two).startswith("HTTP/1.1 421 ")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_body_is_not_read_as_another_request(client: Client, method: str) -> None:
+    inner = f"GET /state HTTP/1.1\r\nHost: {client.host}\r\nConnection: close\r\n\r\n"
+    head = f"{method} /nothing HTTP/1.1\r\nHost: {client.host}\r\n"
+    for length in (f"Content-Length: {len(inner)}", "Transfer-Encoding: chunked"):
+        answers = client.send(f"{head}{length}\r\nConnection: close\r\n\r\n{inner}")
+        assert answers.count("HTTP/1.1 ") == 1
+    both = f"{head}Content-Length: 0\r\nContent-Length: {len(inner)}\r\n\r\n{inner}"
+    assert client.send(both).count("HTTP/1.1 ") == 1
+
+
+def test_a_body_of_a_get_leaves_the_connection_usable(client: Client) -> None:
+    head = f"GET /nothing HTTP/1.1\r\nHost: {client.host}\r\n"
+    answers = client.send(f"{head}Content-Length: 5\r\n\r\nhello{head}Connection: close\r\n\r\n")
+    assert answers.count("HTTP/1.1 404 ") == 2
+
+
+def test_connections_are_bounded(
+    folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.web.server.MOST_CONNECTIONS", 3)
+    client = Client(serve(folder))
+    open_ones = [socket.create_connection(("127.0.0.1", client.port), END) for _ in range(3)]
+    for one in open_ones:  # an answer shows that the server has taken the connection
+        one.sendall(f"GET /page.css HTTP/1.1\r\nHost: {client.host}\r\n\r\n".encode())
+        assert one.recv(12) == b"HTTP/1.1 200"
+    status, headers, _ = client.ask("/state")
+    assert status == 503
+    assert_strict(headers)
+    for one in open_ones:
+        one.close()
+    wait_until(lambda: client.ask("/state")[0] == 200, what="a free connection")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes of files")
+def test_what_holds_rows_is_for_the_owner_only(client: Client, folder: Path) -> None:
+    names = first_ids(folder, 1)
+    assert client.post({"id": names[0], "decision": "keep"})[0] == 200
+    for name in ("decisions.jsonl", "suspects.jsonl", "neighbours.jsonl", "suspects.csv"):
+        assert (folder / name).stat().st_mode & 0o077 == 0, name
 
 
 def test_a_token_opens_once_then_a_cookie(folder: Path, serve: Serve) -> None:
