@@ -39,7 +39,11 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
     if private:
         part.unlink(missing_ok=True)
         part.touch(0o600)
-    write_synced(part, [content])
+    try:
+        write_synced(part, [content])
+    except OSError:
+        part.unlink(missing_ok=True)  # half a file would keep a full disk full
+        raise
     part.replace(path)
     sync_folder(path.parent)
 

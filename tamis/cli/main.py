@@ -35,18 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run_command(options)
         return code
-    except TamisError as error:
-        print(f"{options.prog}: {error}", file=sys.stderr)
-        return 2
-    except (FileNotFoundError, PermissionError) as error:
-        print(f"{options.prog}: {error.filename}: {error.strerror}.", file=sys.stderr)
+    except BrokenPipeError:  # the reader, as in `tamis list | head`, has closed the pipe
+        sys.stderr.close()
+        return 0
+    except (TamisError, OSError) as error:
+        print(f"{options.prog}: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{options.prog}: stopped", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, as in `tamis list | head`, has closed the pipe
-        sys.stderr.close()
-        return 0
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error, with its notes, as one line."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return " ".join([text, *getattr(error, "__notes__", ())])
 
 
 def build_parser() -> Parser:

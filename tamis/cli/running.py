@@ -20,7 +20,8 @@ from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.runs import Decisions, RunMetadata, Suspect
 from tamis.selectors import Plausible
 from tamis.training import Trainer
-from tamis.training.run import FolderInUseError, SaveEvery, TrainingRun, check_folder
+from tamis.training.folder import FolderInUseError, check_folder
+from tamis.training.run import SaveEvery, TrainingRun
 
 PRINTED = 10
 """Suspects printed at the end of a run."""

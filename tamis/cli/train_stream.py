@@ -33,7 +33,7 @@ from tamis.sources import (
     open_source,
 )
 from tamis.sources.redaction import redact
-from tamis.training.run import has_checkpoint
+from tamis.training.folder import has_checkpoint
 from tamis.training.signals import StopSignal
 
 PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
@@ -64,18 +64,17 @@ def train_stream(options: Namespace) -> int:
             redact(options.address), tuple(options.classes), shape, tuple(named), options.slots,
             trainer.settings() | {"rows_per_slot": options.rows_per_slot},
         )  # fmt: skip
-        try:
-            with open_run(
-                options, trainer, metadata, settings=stream_settings(options), loggers=loggers
-            ) as run:
-                with Progress(feed, console) as progress:
+        with open_run(
+            options, trainer, metadata, settings=stream_settings(options), loggers=loggers
+        ) as run:
+            with Progress(feed, console) as progress:
+                try:
                     for slot in run.train(feed, options.slots):
                         progress.update(slot)
-                suspects = run.finish()
-        except TooManyBadError as error:
-            raise UsageError(f"{error} The state is saved; see {rejects.path}.") from None
-        except SourceError as error:
-            raise UsageError(str(error)) from None
+                except TooManyBadError as error:
+                    error.add_note(f"See {rejects.path}.")
+                    raise
+            suspects = run.finish()
         stats = feed.stats()
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     print_outcome(run, console, f"on {counts}")

@@ -146,13 +146,14 @@ class Validator:
         return self._validate_samples(item)
 
     def _validate_samples(self, samples: Samples) -> Samples:
-        self.seen += len(samples)
+        rows = len(samples)
         try:
             self._check_chunk(samples)
+            samples = self.check_rows(replace(samples, labels=samples.labels.long()))
         except BadRecordError as error:
             self._reject_rows(samples, error.reason, error.detail)
-            return samples[slice(0)]
-        samples = self.check_rows(replace(samples, labels=samples.labels.long()))
+            samples = samples[slice(0)]
+        self.seen += rows  # last: what raises is as if it had never come
         if len(samples):
             self._kind = self._kind or Kind.of(samples.inputs)
         return samples
@@ -203,10 +204,10 @@ class Validator:
     def _reject_text(self, inputs: np.ndarray, labels: np.ndarray, reason: str) -> Samples:
         """Reject a chunk of text; it fits in no tensor, so it goes to the file as it came."""
         ids = list(range(self.seen, self.seen + len(labels)))
-        self.seen += len(labels)
         rows = zip(inputs.tolist(), labels.tolist(), strict=False)
         kept = [{"label": label, "inputs": row} for row, label in rows]
         self.reject(ids, reason, "text", kept)
+        self.seen += len(labels)
         return Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 
     def _check_chunk(self, samples: Samples) -> None:

@@ -3,7 +3,8 @@
 from tamis.training.augment import Augment
 from tamis.training.divergence import DivergedError
 from tamis.training.execution import Execution
-from tamis.training.run import FolderInUseError, SaveEvery, TrainingRun
+from tamis.training.folder import FolderInUseError
+from tamis.training.run import NotWrittenError, SaveEvery, TrainingRun
 from tamis.training.trainer import Trainer
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "DivergedError",
     "Execution",
     "FolderInUseError",
+    "NotWrittenError",
     "SaveEvery",
     "Trainer",
     "TrainingRun",

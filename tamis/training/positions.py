@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 from tamis.data import Samples
+from tamis.sources.validation import pair_of, samples_of, text_fault
 
 Named = tuple[Any, Sequence[str] | None]
 """Samples, or a pair of inputs and labels, and the ids of their rows as text if they have any."""
@@ -68,3 +69,11 @@ class Counted:
 def as_positioned(source: Any) -> Positioned:
     """Return a stream with a position; an iterable gets one by counting its items."""
     return source if isinstance(source, Positioned) else Counted(source)
+
+
+def as_samples(item: Any, first_id: int) -> Samples | None:
+    """Return what a stream yielded as samples; None where it cannot be, and is to be rejected."""
+    if item is None or isinstance(item, Samples):
+        return item
+    inputs, labels = pair_of(item)
+    return None if text_fault(inputs, labels) else samples_of(inputs, labels, first_id)

@@ -62,7 +62,8 @@ class RunRecorder:
         """Take the shape of the inputs from the first samples, where the metadata has none."""
         if not self.metadata.input_shape and len(samples):
             self.metadata = replace(self.metadata, input_shape=tuple(samples.inputs.shape[1:]))
-            write_metadata(self.folder, self.metadata)
+            with self._counting_failures():
+                write_metadata(self.folder, self.metadata)
 
     def preview(self, row: Any) -> Preview:
         """Return what a page shows of a row."""

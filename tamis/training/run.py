@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tamis.checkpoint import Checkpoints, NotSavedError, locked, save_model
-from tamis.data import Samples, Slot
+from tamis.checkpoint import Checkpoints, NotSavedError, save_model
+from tamis.data import Slot
 from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
 from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.logger_group import LoggerGroup
 from tamis.review import Rows, find_suspects
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
-from tamis.sources.validation import pair_of, samples_of, text_fault
+from tamis.runs.metadata import End
+from tamis.sources.validation import BadInputError
 from tamis.training.divergence import DivergedError
-from tamis.training.positions import Counted, Positioned, as_positioned
+from tamis.training.folder import check_folder, lock_folder
+from tamis.training.positions import Counted, Positioned, as_positioned, as_samples
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
 from tamis.training.trainer import Trainer
 
 
-class FolderInUseError(TamisError):
-    """A folder that holds a run already, or that another process trains in."""
+class NotWrittenError(TamisError):
+    """Files of a run that could not be written, in one sentence."""
 
 
 class SaveEvery(NamedTuple):
@@ -52,7 +54,8 @@ class TrainingRun:
     Every slot is recorded in the folder, for `tamis watch` and `tamis report`; decisions that
     people make there are trained on at once; a checkpoint is saved when it is due. Ctrl-C and
     SIGTERM end the loop after the slot in progress. Leaving the block saves, and writes the model
-    and the suspects; `finish` does so earlier, and returns the suspects.
+    and the suspects; `finish` does so earlier, and returns the suspects. A `TamisError` or an
+    `OSError` that ends the block does the same first, with a note of what was saved.
 
     A run that was resumed continues bit for bit where its last checkpoint was. Where a mismatch is
     allowed, the learning rate is the one that the optimiser was built with.
@@ -111,6 +114,9 @@ class TrainingRun:
         self._stream: Positioned = Counted(())
         self._saved_at = monotonic()
         self._offset: Any = None
+        self._refused: Any = None  # offset before samples that were refused
+        self._in_step = False
+        self._unwritten: dict[str, str] = {}
         self._stack = ExitStack()
 
     def train(
@@ -133,7 +139,6 @@ class TrainingRun:
             with self.stop.closing(self._stream):
                 yield from self._loop(slots, continue_after_end)
         except DivergedError as error:
-            self.recorder.end("diverged")
             where = f"The last good checkpoint is in {self.checkpoints.folder}."
             raise DivergedError(f"{error} {where}") from None
 
@@ -142,13 +147,15 @@ class TrainingRun:
         if self.saved_slot == self.trainer.slots:
             return True
         self._saved_at = monotonic()
+        offset = self._stream.offset if self._refused is None else self._refused
         try:
-            self.checkpoints.save(self.trainer, self._stream.offset, self._others)
+            self.checkpoints.save(self.trainer, offset, self._others)
         except NotSavedError as error:
             self.save_error = str(error)
             return False
         self.saved_slot = self.trainer.slots
-        if not self.stop:  # then the source is closing, and the next run acknowledges
+        # A source that is closing is acknowledged by the next run; so are samples not refused.
+        if not self.stop and self._refused is None:
             self._stream.acknowledge()
         return True
 
@@ -159,25 +166,18 @@ class TrainingRun:
 
         Suspects are looked for among `rows`, samples with the ids of their rows as text; without
         it, among the rows held. `rows_per_slot` is how many arrived a slot, where rows are
-        numbered as they came. Returns None where a signal left no time to look.
+        numbered as they came. Returns None where a signal left no time to look. What cannot be
+        written does not keep the rest from it; `NotWrittenError` then names it.
         """
         self.finished = True
         self.save()
-        if not self.trainer.held_count:
-            self.recorder.end("stopped")
-            return None
-        metadata = self.recorder.metadata
-        info: dict[str, object] = {
-            "input_shape": metadata.input_shape,
-            "classes": metadata.classes,
-            "slots": self.trainer.slots,
-        }
-        save_model(self.trainer.best_model(), self.folder / RunFiles.model, info | self.model_info)
-        try:
-            return self._list_suspects(rows or self.recorder.held_rows, rows_per_slot)
-        except TimeoutError:
-            self.recorder.end("stopped")
-            return None
+        suspects = self._write_results(rows or self.recorder.held_rows, rows_per_slot)
+        self._end("stopped" if suspects is None or self.stop else "done")
+        if self._unwritten:
+            names = " and ".join(self._unwritten)
+            why = next(iter(self._unwritten.values()))
+            raise NotWrittenError(f"{self.folder} lacks {names}, not written: {why}.")
+        return suspects
 
     def warnings(self) -> list[str]:
         """Return what went wrong and did not stop the run, a sentence each without a full stop."""
@@ -205,7 +205,11 @@ class TrainingRun:
         self._stack.enter_context(self.monitor)
         self._stack.callback(self.loggers.close)
         with self._stack.pop_all() as stack:
-            self._begin()
+            try:
+                self._begin()
+            except OSError as error:
+                why = error.strerror or error
+                raise NotWrittenError(f"{self.folder} cannot be written to: {why}.") from error
             self._stack = stack.pop_all()
         return self
 
@@ -218,8 +222,9 @@ class TrainingRun:
         with self._stack:
             if error is None and not self.finished:
                 self.finish()
-            elif isinstance(error, TamisError) and not isinstance(error, DivergedError):
-                self.recorder.end("stopped")
+            elif isinstance(error, TamisError | OSError) and not self.finished:
+                with suppress(Exception):  # the error that ends the run is the one to report
+                    self._finish_after(error)
 
     def _begin(self) -> None:
         """Restore the last checkpoint, or clear what an earlier run left in the folder."""
@@ -241,14 +246,18 @@ class TrainingRun:
     def _loop(self, slots: int | None, continue_after_end: bool) -> Iterator[Slot]:
         items = self._stream.named()
         while slots is None or self.trainer.slots < slots:
-            try:
-                item, names = next(items, (None, None))
-            except TamisError:  # the source has failed between two slots: the state is good
-                self.save()
-                raise
+            before = self._stream.offset
+            item, names = next(items, (None, None))
             if item is None and not (continue_after_end and self.trainer.held_count):
                 return
-            yield self._step(item, names)
+            self._in_step = True
+            try:
+                slot = self._step(item, names)
+            except BadInputError:  # before anything was learned: they are to be met again
+                self._refused, self._in_step = before, False
+                raise
+            self._in_step = False
+            yield slot
             if self.stop:
                 return
             if self.save_every.due(self.trainer.slots, self._saved_at):
@@ -266,6 +275,40 @@ class TrainingRun:
         self.loggers.update(self.monitor.update(slot))
         return slot
 
+    def _finish_after(self, error: BaseException) -> None:
+        """Save and write what can be, and note it on the error that ends the run."""
+        # Within a step the state is half of one slot and half of the next.
+        saved = self.trainer.slots > 0 and not self._in_step and self.save()
+        found = [f"slot {self.trainer.slots} is saved"] if saved else []
+        try:
+            suspects = self._write_results(self.recorder.held_rows, None)
+            if self.trainer.held_count and RunFiles.model not in self._unwritten:
+                found.append("the model is written")
+            found += [] if suspects is None else ["the suspects are listed"]
+        finally:
+            self._end("diverged" if isinstance(error, DivergedError) else "stopped")
+            if found:
+                error.add_note(f"In {self.folder} {', '.join(found)}.")
+
+    def _write_results(
+        self, rows: Callable[[], Rows], rows_per_slot: int | None
+    ) -> list[Suspect] | None:
+        """Write the model and the suspects; None where there are no rows, no time or no space."""
+        if not self.trainer.held_count:
+            return None
+        metadata = self.recorder.metadata
+        info: dict[str, object] = {
+            "input_shape": metadata.input_shape,
+            "classes": metadata.classes,
+            "slots": self.trainer.slots,
+        }
+        path = self.folder / RunFiles.model
+        with self._writing(RunFiles.model):
+            save_model(self.trainer.best_model(), path, info | self.model_info)
+        with suppress(TimeoutError), self._writing(RunFiles.table):
+            return self._list_suspects(rows, rows_per_slot)
+        return None
+
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
         view, held = self.trainer.averaged, self.trainer.held()
         classes = self.recorder.metadata.classes
@@ -274,12 +317,23 @@ class TrainingRun:
         )
         suspects = self.recorder.undecided(found)
         write_suspects_csv(self.folder / RunFiles.table, suspects)
-        if self.stop:  # previews take time, and somebody waits for the end
-            self.recorder.end("stopped")
-        else:
+        if not self.stop:  # previews take time, and somebody waits for the end
             self.recorder.write_suspects(found, self._in_time(rows()))
-            self.recorder.end("done")
         return suspects
+
+    def _end(self, ended: End) -> None:
+        with self._writing(RunFiles.metadata):
+            self.recorder.end(ended)
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """Note a file that could not be written, so that the others still are."""
+        try:
+            yield
+        except TimeoutError:
+            raise
+        except OSError as error:
+            self._unwritten[name] = error.strerror or str(error)
 
     def _in_time(self, rows: Rows) -> Rows:
         """Yield the rows that can be trained on, on the device, while there is time."""
@@ -289,42 +343,3 @@ class TrainingRun:
             finite = samples.inputs.flatten(1).isfinite().all(dim=1)
             kept = [name for name, good in zip(names, finite.tolist(), strict=True) if good]
             yield samples[finite].to(self.trainer.device), kept
-
-
-def has_checkpoint(folder: Path) -> bool:
-    """Return whether a folder holds a run that can be resumed."""
-    return bool(Checkpoints(folder / RunFiles.checkpoints).generations())
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Raise where another run has the folder; else have it until the end, or until a crash."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder / RunFiles.lock, wait=False))
-        except BlockingIOError:
-            raise FolderInUseError(
-                f"Another process trains in {folder}: wait for its end, or choose another folder."
-            ) from None
-        yield
-
-
-def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
-    """Raise where a run would be replaced by mistake, or is in progress."""
-    if resume and overwrite:
-        raise FolderInUseError("A run is either resumed or overwritten: choose one of the two.")
-    if (folder / RunFiles.log).exists() and not (resume or overwrite):
-        raise FolderInUseError(
-            f"{folder} holds a run already: choose another folder, or resume or overwrite the run."
-        )
-    if (folder / RunFiles.lock).exists():
-        with lock_folder(folder):
-            pass
-
-
-def as_samples(item: Any, first_id: int) -> Samples | None:
-    """Return what a stream yielded as samples; None where it cannot be, and is to be rejected."""
-    if item is None or isinstance(item, Samples):
-        return item
-    inputs, labels = pair_of(item)
-    return None if text_fault(inputs, labels) else samples_of(inputs, labels, first_id)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tamis.checkpoint import Checkpoints
+from tamis.checkpoint import Checkpoints, files
 from tamis.cli.main import main
 from tamis.runs import Decision, Decisions, SuspectIndex, read_metadata
 from tests.support.commands import run_command
@@ -208,7 +208,28 @@ def test_a_diverging_run_names_its_last_good_checkpoint(
     error = capsys.readouterr().err
     assert "lower the learning rate" in error
     assert str(tmp_path / "checkpoints") in error
+    assert "the model is written" in error
+    assert len(error.splitlines()) == 1
+    assert (tmp_path / "model.safetensors").exists()
     assert read_metadata(tmp_path).ended == "diverged"
+
+
+@pytest.mark.parametrize("name", ["about.json", "model.safetensors"])
+def test_a_full_disk_is_one_line(
+    name: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    def write(path: Path, pieces: list[bytes]) -> files.Seal:
+        if path.name == f"{name}.part":
+            raise OSError(28, "No space left on device")
+        return written(path, pieces)
+
+    written = files.write_synced
+    monkeypatch.setattr(files, "write_synced", write)
+    assert main(command(tmp_path, "--slots", 20)) == 2
+    error = capsys.readouterr().err
+    assert "No space left on device" in error
+    assert len(error.splitlines()) == 1
+    assert (tmp_path / "suspects.csv").exists() == (name == "model.safetensors")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW)])

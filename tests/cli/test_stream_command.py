@@ -66,8 +66,14 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
         file.write("garbage\n" * 900)
     out = tmp_path / "run"
     assert stream(rows, *COLUMNS, "--out", out) == 2
-    assert "records were bad" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "records were bad" in error
+    assert "is saved, the model is written, the suspects are listed" in error
+    assert "rejects.jsonl" in error
+    assert len(error.splitlines()) == 1
     assert list((out / "checkpoints").iterdir())
+    for name in ("model.safetensors", "suspects.csv"):
+        assert (out / name).exists()
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,15 @@ from tamis import (
     Trainer,
     TrainingRun,
 )
-from tamis.checkpoint import MismatchError
+from tamis.checkpoint import MismatchError, files, load_model
 from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
-from tamis.sources import SourceError
+from tamis.sources import SourceError, TooManyBadError
 from tamis.streams import Constant, Symmetric
+from tamis.training.divergence import DivergedError
+from tamis.training.folder import FolderInUseError
 from tamis.training.positions import Counted
-from tamis.training.run import FolderInUseError, SaveEvery
+from tamis.training.run import NotWrittenError, SaveEvery
 
 SLOTS = 60
 
@@ -138,15 +140,97 @@ def test_a_row_that_is_refused_is_met_again(stream: Replay, tmp_path: Path) -> N
         assert run.trainer.slots == 5
 
 
-def test_a_source_that_fails_leaves_a_checkpoint(stream: Replay, tmp_path: Path) -> None:
-    def failing() -> Iterator[Samples]:
-        yield from islice(stream, 5)
-        raise SourceError("the broker is gone")
+def test_whatever_ends_a_run_leaves_all_that_is_of_use(stream: Replay, tmp_path: Path) -> None:
+    """The checkpoint is exact: resumed on a source that works, it is the unbroken run."""
+    bad = Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900)
 
-    with pytest.raises(SourceError, match="gone"), TrainingRun(tmp_path, make_trainer()) as run:
-        list(run.train(failing()))
+    def failing(error: Exception | None) -> Iterator[Samples]:
+        yield from islice(stream, 20)
+        if error:
+            raise error
+        yield bad
+
+    with TrainingRun(tmp_path / "unbroken", make_trainer()) as run:
+        list(run.train(stream))
+    ends = (SourceError("gone"), TooManyBadError("bad"), OSError(5, "I/O error"), None)
+    for number, end in enumerate(ends):
+        folder = tmp_path / str(number)
+        kind = type(end) if end else BadInputError
+        with pytest.raises(kind) as found, TrainingRun(folder, make_trainer()) as run:
+            list(run.train(failing(end)))
+        notes = found.value.__notes__
+        assert "slot 20 is saved, the model is written, the suspects are listed" in notes[0]
+        assert read_metadata(folder).ended == "stopped"
+        for name in ("model.safetensors", "suspects.csv", "suspects.jsonl"):
+            assert (folder / name).exists(), name
+        with TrainingRun(folder, make_trainer(), resume=True) as run:
+            assert [slot.number for slot in run.train(stream)] == list(range(20, SLOTS))
+        unbroken, model = (tmp_path / name / "model.safetensors" for name in ("unbroken", folder))
+        assert unbroken.read_bytes() == model.read_bytes()
+        assert run.trainer.validator.seen == 4 * SLOTS
+
+
+def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None:
+    trainer = make_trainer(patience=3)
+
+    def diverge() -> None:
+        with TrainingRun(tmp_path, trainer) as run:
+            for slot in run.train(stream):
+                if slot.number == 20:
+                    trainer.optimizer.param_groups[0]["lr"] = 1e38
+
+    with pytest.raises(DivergedError, match="last good checkpoint") as found:
+        diverge()
+    assert "the model is written" in found.value.__notes__[0]
+    assert "is saved" not in found.value.__notes__[0]
+    assert read_metadata(tmp_path).ended == "diverged"
+    model = start(mlp, (4,), 3, 0)
+    load_model(model, tmp_path / "model.safetensors")
+    assert all(weights.isfinite().all() for weights in model.parameters())
+    assert (tmp_path / "suspects.csv").exists()
+
+
+def fill_disk(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """Raise what a full disk does for files of these names."""
+
+    def write(path: Path, pieces: Any) -> Any:
+        if path.name.removesuffix(".part") in names:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        return written(path, pieces)
+
+    written = files.write_synced
+    patch.setattr(files, "write_synced", write)
+
+
+def test_a_disk_that_is_full_at_the_start_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_disk(monkeypatch, "about.json")
+    with (
+        pytest.raises(NotWrittenError, match="cannot be written to: No space left on device"),
+        TrainingRun(tmp_path, make_trainer()),
+    ):
+        pass
+    assert not (tmp_path / "about.json.part").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "suspects.csv", "about.json"])
+def test_a_disk_that_is_full_at_the_end_costs_one_file(
+    name: str, stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 20))
+        fill_disk(monkeypatch, name)
+        with pytest.raises(NotWrittenError, match=f"lacks {name}, not written: No space left"):
+            run.finish()
+    for other in {"model.safetensors", "suspects.csv"} - {name}:
+        assert (tmp_path / other).exists()
+    monkeypatch.undo()
     with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
-        assert next(iter(run.train(stream))).number == 5
+        list(run.train(stream, 20))
+    assert (tmp_path / name).exists()
+    assert read_metadata(tmp_path).ended == "done"
 
 
 def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
