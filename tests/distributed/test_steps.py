@@ -22,6 +22,15 @@ class First:
         return Picks(torch.arange(few), weights=torch.linspace(0.5, 1.5, few))
 
 
+class BothEnds:
+    """Picks most rows from the first shard, and a quarter from the last."""
+
+    def select(self, pool, view, k, generator):
+        last = k // 4
+        rows = torch.cat([torch.arange(k - last), torch.arange(len(pool) - last, len(pool))])
+        return Picks(rows, weights=torch.linspace(0.5, 1.5, k))
+
+
 def train(ranks: Ranks, every: int = 1) -> list[torch.Tensor]:
     model = start(model_of, (6,), 3, seed=0).double()
     trainer = RankTrainer(
@@ -60,7 +69,7 @@ def test_the_mean_is_over_all_picks() -> None:
         Ranks(),
         model,
         torch.optim.SGD(model.parameters(), 0.1),
-        First(),
+        BothEnds(),
         buffer=lambda shard: Sliding(20),
         k=14,
         shards=2,
@@ -68,6 +77,7 @@ def test_the_mean_is_over_all_picks() -> None:
     )
     twin = start(model_of, (6,), 3, seed=0).double()
     optimizer = torch.optim.SGD(twin.parameters(), 0.1)
+    uneven = 0
     for items in zip(double(points(0, 30)), double(points(1, 30)), strict=True):
         slot = trainer.step(*items)
         pools = [shard.buffer.pool() for shard in trainer.shards]
@@ -76,12 +86,15 @@ def test_the_mean_is_over_all_picks() -> None:
             for name in ("ids", "inputs", "labels")
         )
         picked = (slot.ids[:, None] == ids).nonzero()[:, 1]
+        from_first = int((picked < len(pools[0])).sum())
+        uneven += from_first not in (0, len(picked) - from_first, len(picked))
         inputs, labels = inputs[picked], labels[picked]
         weights = torch.linspace(0.5, 1.5, len(picked))
         loss = (cross_entropy(twin(inputs), labels, reduction="none") * weights).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    assert uneven >= 25, "picks of one shard alone, or as many of each, show nothing"
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         assert (ours - theirs).abs().max() < 1e-14
 
