@@ -13,8 +13,13 @@ from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
 
 
+FARTHEST = 1e4
+"""A feature that is so many times the median row's largest, and more than `FARTHEST`, is an outlier:
+in a running mean it would outweigh all other rows, and its square may overflow."""
+
+
 class Candidates(NamedTuple):
-    """Rows as the averaged model sees them. An unusable row has zeros for what was not finite."""
+    """Rows as the averaged model sees them. An unusable row has zeros in place of its numbers."""
 
     features: Tensor
     probabilities: Tensor
@@ -46,6 +51,7 @@ def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
         features = at_least_float(samples.features)
         probabilities = view.probabilities_at(features)
     usable = usable & features.isfinite().all(dim=1) & probabilities.isfinite().all(dim=1)
+    usable = usable & in_range(features, usable)
     return Candidates(
         features.masked_fill(~usable[:, None], 0),
         probabilities.masked_fill(~usable[:, None], 0),
@@ -53,3 +59,12 @@ def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
         usable,
         samples.uses.to(probabilities.dtype),
     )
+
+
+def in_range(features: Tensor, usable: Tensor) -> Tensor:
+    """Return a mask of the rows with no feature far beyond those of most usable rows."""
+    largest = features.abs().amax(dim=1)
+    median = largest.masked_fill(~usable, torch.nan).nanmedian().nan_to_num(0)
+    bound = FARTHEST * median.clamp_min(1)
+    # The median may itself be huge: squares must be finite as well.
+    return (largest <= bound) & largest.square().isfinite()

@@ -470,3 +470,23 @@ def test_rows_that_close_a_gap_are_not_taken_for_new(blobs, blob_model) -> None:
     assert selector.state_dict()["first_looks.share_new"] < before
     selector.select(blobs[slice(30, None)], view, 100, generator)
     assert selector.state_dict()["first_looks.share_new"] < 0.95 * before
+
+
+@pytest.mark.parametrize("value", [1e12, 1e18, 1e20, 1e30, 3e38])
+@pytest.mark.parametrize("kept", [False, True], ids=["passed", "kept features"])
+def test_one_huge_row_leaves_no_trace(value: float, kept: bool) -> None:
+    data, rule, rng = digits(), Plausible(), Generator().manual_seed(0)
+    model = start(mlp, data.input_shape, 10, 0)
+    pool = Samples.of(data.inputs[:200].clone(), data.labels[:200])
+    pool.inputs[3] = value
+    view = ModelView(model)
+    if kept:
+        pool = replace(pool, features=view.features(pool.inputs))
+    for _ in range(20):
+        picks = rule.select(pool, view, 50, rng)
+        assert len(picks)
+        assert 3 not in picks.rows
+    state = rule.state_dict()
+    assert all(bool(part.isfinite().all()) for part in state.values())
+    usual = view.features(data.inputs[:200]).square().max()
+    assert state["neighbours.square.value"].max() <= usual
