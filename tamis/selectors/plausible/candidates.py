@@ -12,10 +12,9 @@ from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
 
-
 FARTHEST = 1e4
-"""A feature that is so many times the median row's largest, and more than `FARTHEST`, is an outlier:
-in a running mean it would outweigh all other rows, and its square may overflow."""
+"""Times the largest feature of the median row, at least 1, beyond which a row is not used:
+in a running mean it would outweigh all others, and its square may overflow."""
 
 
 class Candidates(NamedTuple):
