@@ -168,6 +168,7 @@ def stream_settings(options: Namespace) -> dict[str, object]:
         "address": redact(options.address),
         "inputs": options.inputs,
         "label": options.label,
+        "id": options.id,
         "rows": options.rows,
         "rows_per_slot": options.rows_per_slot,
         "classes": options.classes,

@@ -1,13 +1,16 @@
 """A user's own table as a stream: CSV, Parquet or NPZ, label column by name.
 
-A first scan of the file finds the classes, the scale of the columns and the number of rows. Then
-the file is read in order, a chunk a slot, and never held in memory complete (except NPZ).
+A first scan of the file finds the classes, the scale of the columns, the number of rows and a
+digest of the content. Then the file is read in order, a chunk a slot, and never held in memory
+complete (except NPZ).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +30,8 @@ class Table(TableFile):
     """A file of labelled rows that was scanned once, ready to be read as a stream.
 
     Iterating yields `Samples`; `named` yields them with the names of their rows; `play` is the
-    stream with a position, for a `TrainingRun`.
+    stream with a position, for a `TrainingRun`. `digest` identifies the content: columns, labels,
+    ids and numbers of all rows in order.
     """
 
     rows_per_slot: int
@@ -37,6 +41,7 @@ class Table(TableFile):
     input_shape: tuple[int, ...]
     mean: Tensor
     deviation: Tensor
+    digest: str
 
     def __len__(self) -> int:
         return -(-self.rows // self.rows_per_slot)
@@ -120,7 +125,10 @@ def open_table(
     count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
     shape: tuple[int, ...] | None = None
     columns: list[str] = []
+    content = sha256()
     for chunk in file.chunks(SCAN_ROWS):
+        texts = (chunk.columns, chunk.labels, chunk.names, chunk.malformed)
+        content.update(json.dumps(texts).encode() + chunk.numbers.tobytes())
         names.update(name for name in chunk.labels if name)
         rows += len(chunk.rows) + len(chunk.malformed)
         shape, columns = chunk.numbers.shape[1:], chunk.columns
@@ -142,6 +150,7 @@ def open_table(
     return Table(
         path, label, id_column, file.drop, rows_per_slot, validator, in_order(names), rows,
         shape, torch.tensor(mean).float(), torch.tensor(deviation).float(),
+        content.hexdigest(),
     )  # fmt: skip
 
 

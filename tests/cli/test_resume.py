@@ -114,6 +114,28 @@ def test_another_table_is_refused(table: Path, tmp_path: Path, capsys) -> None:
     assert "rows was 913 and is 914" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change", ["labels", "order", "numbers"])
+def test_other_content_is_refused(change: str, table: Path, tmp_path: Path, capsys) -> None:
+    header, *rows = table.read_text().splitlines()
+    if change == "labels":  # each class as often as before
+        swap = {"0": "1", "1": "2", "2": "0"}
+        rows = [",".join([*cells[:-1], swap.get(cells[-1], cells[-1])]) for cells in split(rows)]
+    elif change == "order":
+        rows.reverse()
+    else:  # mean and deviation stay
+        rows = [",".join([*reversed(cells[:-1]), cells[-1]]) for cells in split(rows)]
+        header = "c,b,a,kind"
+    assert main(command(table, tmp_path, "--slots", "20")) == 0
+    changed = tmp_path / "points.csv"
+    changed.write_text("\n".join([header, *rows]) + "\n")
+    assert main(command(changed, tmp_path, "--resume", "--slots", "30")) == 2
+    assert "content was" in capsys.readouterr().err
+
+
+def split(rows: list[str]) -> list[list[str]]:
+    return [row.split(",") for row in rows]
+
+
 @pytest.mark.parametrize("text", ["0", "-3", "never", "0s", "1e12s", "nan"])
 def test_when_to_save_is_a_number(text: str, table: Path, tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -180,6 +180,16 @@ def test_a_changed_rate_is_taken(command: Command, unbroken: Path, tmp_path: Pat
     assert read_log(tmp_path)[101:] != read_log(unbroken)[101:]
 
 
+def test_another_column_of_ids_is_refused(command: Command, tmp_path: Path, capsys) -> None:
+    words = command(tmp_path, "--slots", 20)
+    assert main(words) == 0
+    at = words.index("--id")
+    for other in ([], ["--id", "c"]):
+        drop = ["--drop", "name"] if words[0] == "train" else []
+        assert main([*words[:at], *other, *words[at + 2 :], *drop, "--resume"]) == 2
+        assert "id was 'name' and is" in capsys.readouterr().err
+
+
 def test_bad_rows_are_explained(command: Command, tmp_path: Path, capsys) -> None:
     assert main(command(tmp_path)) == 0
     assert "18 rows rejected: 18 x inputs not finite" in printed(capsys)
