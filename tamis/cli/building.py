@@ -77,8 +77,8 @@ def build_model(
     factory = choose("model", options.model, MODELS)
     try:
         inner = start(factory, shape, classes, options.seed)
-    except TypeError as error:
-        raise UsageError(f"{options.model}(shape, classes): {error}.") from None
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--model {options.model} cannot be built: {error}.") from None
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
     return nn.Sequential(Scale(mean, deviation), inner)

@@ -23,13 +23,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the page."""
-    from rich.console import Console
+    from tamis.cli.console import plain_console
 
     with needs_extra("demo"):
         from tamis.web.compare_page import name_apart, write_compare_page
         from tamis.web.run_plots import plots_of
         from tamis.web.svg import save_files
-    console, runs = Console(), name_apart(options.runs)
+    console, runs = plain_console(), name_apart(options.runs)
     console.print(f"Page: {write_compare_page(runs, options.out)}")
     if options.plots:
         written = save_files(plots_of(runs), options.plots)

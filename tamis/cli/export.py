@@ -28,8 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the file."""
-    from rich.console import Console
-
+    from tamis.cli.console import plain_console
     from tamis.review import exchange
 
     form = exchange.FORMATS[options.format]
@@ -38,5 +37,5 @@ def run(options: Namespace) -> int:
     if not reviewed:
         raise UsageError(f"{options.run} holds no suspects and no decisions to write.")
     form.write(reviewed, classes, out)
-    Console().print(f"{len(reviewed)} rows: {out}", markup=False)
+    plain_console().print(f"{len(reviewed)} rows: {out}")
     return 0

@@ -28,8 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Append the decisions."""
-    from rich.console import Console
-
+    from tamis.cli.console import plain_console
     from tamis.review import exchange
 
     if not options.file.exists():
@@ -38,7 +37,7 @@ def run(options: Namespace) -> int:
     result = exchange.import_decisions(
         options.folder, form.read(options.file), options.author or user()
     )
-    console = Console()
+    console = plain_console()
     console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
     if result.unknown:
         console.print(f"Warning: {result.unknown} are about rows or classes that the run lacks.")

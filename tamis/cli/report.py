@@ -27,14 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the page."""
-    from rich.console import Console
+    from tamis.cli.console import plain_console
 
     with needs_extra("demo"):
         from tamis.runs import Run
         from tamis.web.run_page import write_run_page
         from tamis.web.run_plots import plots_of
         from tamis.web.svg import save_files
-    console, found = Console(), Run(options.run)
+    console, found = plain_console(), Run(options.run)
     page = write_run_page(found, options.out, max(0, options.suspects))
     console.print(f"Page: {page}")
     if options.plots:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.status import Status
 
 from tamis.cli.building import build_model, build_selector, build_trainer, choose
+from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
     open_loggers,
@@ -43,7 +44,7 @@ PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
 def train_stream(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
     check_options(options)
-    console = Console()
+    console = plain_console()
     selector = build_selector(options.selector, options.set)
     loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
     rejects = Rejects(options.out / RunFiles.rejects)
@@ -91,6 +92,9 @@ def resumes(options: Namespace) -> bool:
 
 def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     """Open the source, with the rule that turns its records into rows."""
+    twice = sorted({name for name in options.classes if options.classes.count(name) > 1})
+    if twice:
+        raise UsageError(f"--classes names {', '.join(twice)} more than once.")
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
     elif options.inputs and options.label:

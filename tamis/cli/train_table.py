@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from tamis.cli.building import build_model, build_selector, build_trainer
+from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
     open_loggers,
@@ -28,7 +28,7 @@ from tamis.sources import Rejects, Table, Validator, open_table
 def train_table(options: Namespace) -> int:
     """Train on a file, then write the model, the log and the suspects."""
     check_options(options)
-    console = Console()
+    console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
     columns = {"id_column": options.id, "drop": options.drop}

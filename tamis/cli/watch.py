@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Serve the page until Ctrl-C."""
-    from rich.console import Console
+    from tamis.cli.console import plain_console
 
     with needs_extra("demo"):
         from tamis.runs import Run
@@ -44,8 +44,8 @@ def run(options: Namespace) -> int:
         server = Server(api, options.host, options.port, token)
     except (OSError, OverflowError) as error:
         raise UsageError(f"{options.host}:{options.port} cannot be listened on: {error}.") from None
-    console = Console()
-    console.print(f"Watching {options.run} at {server.url}", soft_wrap=True, markup=False)
+    console = plain_console()
+    console.print(f"Watching {options.run} at {server.url}", soft_wrap=True)
     console.print("Ctrl-C ends it; the run goes on.")
     with server, suppress(KeyboardInterrupt):
         server.serve_forever()

@@ -8,6 +8,8 @@ from torch.nn import functional
 
 def resnet18(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """Return a ResNet-18 with a 3x3 stem and no first pooling, for images of about 32 pixels."""
+    if len(input_shape) not in (2, 3):
+        raise ValueError(f"it needs images, and the rows have the shape {input_shape}")
     channels = input_shape[0] if len(input_shape) == 3 else 1
     layers: list[nn.Module] = [AsImages(), *convolution(channels, 64, 1), nn.ReLU()]
     width = 64

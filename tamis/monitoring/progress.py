@@ -23,11 +23,11 @@ class Bar:
         self._console = console
         self._started = perf_counter()
         self._progress = Progress(
-            TextColumn("{task.description:<28}"),
+            TextColumn("{task.description:<28}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
             disable=not console.is_terminal,
         )
@@ -42,7 +42,9 @@ class Bar:
             left = took / self.done * (self.total - self.done)
             self._console.print(
                 f"{self.title}: {self.done}/{self.total} {self.unit}, {left:.0f} s left"
-                + (f", {note}" if note else "")
+                + (f", {note}" if note else ""),
+                markup=False,
+                emoji=False,
             )
 
     def __enter__(self) -> Self:

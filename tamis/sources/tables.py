@@ -23,6 +23,8 @@ from tamis.sources.table_files import TableFile
 from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
 
 SCAN_ROWS = 4096
+MOST_CLASSES = 1000
+"""Distinct labels from which on they must repeat, each twice in the mean, to be classes."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,11 @@ def open_table(
         raise BadInputError(f"{path} holds no labelled row.")
     if rows > 1 and shape == (len(columns),):
         refuse_text(path, columns, count)
+    if len(names) > MOST_CLASSES and 2 * len(names) > rows:
+        raise BadInputError(
+            f"{path}: column {label!r} has {len(names)} distinct values in {rows} rows. These are"
+            " no classes: is it a number to predict, or an id?"
+        )
     number = np.maximum(count, 1)
     mean = total / number
     deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))

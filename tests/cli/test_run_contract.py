@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -188,6 +189,28 @@ def test_another_column_of_ids_is_refused(command: Command, tmp_path: Path, caps
         drop = ["--drop", "name"] if words[0] == "train" else []
         assert main([*words[:at], *other, *words[at + 2 :], *drop, "--resume"]) == 2
         assert "id was 'name' and is" in capsys.readouterr().err
+
+
+def test_names_are_printed_as_they_are(
+    command: Command, rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What rich would take for markup or for an emoji is text here: classes, ids and paths."""
+    strange = {"ant": "[/b]", "bee": "[red]", "cow": ":bug:", "row-": "[/i]row-"}
+    words = command(tmp_path / "[/u]", "--slots", 60)
+    for number, word in enumerate(words):
+        if word in (str(rows.table), str(rows.stream)):
+            text = Path(word).read_text()
+            for name, other in strange.items():
+                text = text.replace(name, other)
+            mark = "[bold]" if words[0] == "train" else ""  # a stream's name is a pattern
+            words[number] = str(tmp_path / f"{mark}{Path(word).name}")
+            Path(words[number]).write_text(text)
+    assert main([strange.get(word, word) for word in words]) == 0
+    out = printed(capsys)
+    assert re.search(r"\[/i\]row-\d+: \S+, rather (\[/b\]|\[red\]|:bug:) ", out)
+    assert "[/u]" in out
+    if words[0] == "train":
+        assert "[bold]rows.csv: 60/60 slots" in out
 
 
 def test_bad_rows_are_explained(command: Command, tmp_path: Path, capsys) -> None:

@@ -82,6 +82,15 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
         (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
         (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
         (["none.jsonl", *COLUMNS], "none.jsonl"),
+        (["bad.jsonl", *COLUMNS], "300 of the last 300 records were bad"),
+        (["bad.jsonl", *COLUMNS, "--most-bad", "1"], "gave no record to train on"),
+        (["rows.jsonl", *COLUMNS, "--id", "nmae"], "column missing: nmae"),
+        (["rows.jsonl", *COLUMNS[:1], "aa", *COLUMNS[3:]], "column missing: aa"),
+        (["rows.jsonl", *COLUMNS[:-2], "fly", "cow"], "label is not a class: bee"),
+        (["rows.jsonl", *COLUMNS, "ant"], "--classes names ant more than once"),
+        (["rows.jsonl", *COLUMNS, "--out", "rows.jsonl"], "rows.jsonl is a file, not a folder"),
+        (["rows.jsonl", *COLUMNS, "--out", 300 * "x"], "File name too long"),
+        (["rows.jsonl", *COLUMNS, "--model", "resnet18"], "it needs images, and the rows have"),
     ],
 )
 def test_a_slip_costs_one_line(
@@ -92,6 +101,8 @@ def test_a_slip_costs_one_line(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "rows.jsonl", 300)
+    write_rows(tmp_path / "bad.jsonl", 300, bad=300)
     assert stream(*arguments) == 2
     error = capsys.readouterr().err
     assert message in error

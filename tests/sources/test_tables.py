@@ -375,3 +375,12 @@ def test_one_number_a_row_is_one_column(tmp_path: Path) -> None:
     path = tmp_path / "table.npz"
     np.savez(path, inputs=np.arange(4.0), label=np.arange(4) % 2)
     assert together(open_table(path, "label", Validator())).inputs.tolist() == [[0], [1], [2], [3]]
+
+
+def test_labels_that_hardly_repeat_are_no_classes(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("a,price\n" + "".join(f"{row},{row / 7}\n" for row in range(1500)))
+    with pytest.raises(BadInputError, match="'price' has 1500 distinct values in 1500 rows"):
+        open_table(path, "price", Validator())
+    path.write_text("a,price\n" + "".join(f"{row},{row % 1200}\n" for row in range(2400)))
+    assert len(open_table(path, "price", Validator()).classes) == 1200

@@ -378,6 +378,26 @@ def test_metadata_names_classes_for_decisions(stream: Replay, tmp_path: Path) ->
     assert held.labels[held.ids == int(first)].tolist() == [2]
 
 
+@pytest.mark.parametrize("given", [None, "1"])
+def test_decisions_that_are_removed_meanwhile_end_nothing(
+    given: str | None, stream: Replay, tmp_path: Path
+) -> None:
+    """Decisions made later are learned from; a label whose origin is lost stays as decided."""
+    path = tmp_path / "decisions.jsonl"
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        for slot in run.train(stream, 12):
+            name = str(int(slot.ids[0]))
+            if slot.number in (2, 3, 8):
+                Decisions(path).decide(Decision(name, "relabel", "2", given=given))
+            elif slot.number == 4:
+                Decisions(path).decide(Decision(name, "drop", given=given))
+            elif slot.number == 6:
+                path.unlink()
+    assert run.recorder.failures == 0
+    assert len(run.recorder.decided()) == 1
+    assert read_metadata(tmp_path).ended == "done"
+
+
 def test_a_model_without_a_last_linear_layer_names_its_classes(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
