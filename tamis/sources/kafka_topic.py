@@ -117,6 +117,8 @@ class KafkaTopic(Broker):
         with self._lock:
             if self._stopped.is_set():
                 return []
+            if self._client is None:  # disconnected by the last fetch, which had messages
+                raise BrokerUnavailableError(self._unavailable or "the connection broke")
             self._commit()
             fetched = self._client.consume(count, timeout=seconds)
             if self._fault:

@@ -64,7 +64,7 @@ class CSV:
             if header is None:
                 return
             raise SourceError(f"the header of the CSV file is not readable: {header.record.detail}")
-        names = [name.removeprefix("\ufeff").strip() for name in header.record]
+        names = [name.strip() for name in header.record]
         if len(set(names)) < len(names):
             raise SourceError(f"the header of the CSV file has a name twice: {', '.join(names)}")
         for cells, start, end in rows if position == 0 else self._rows(position):
@@ -122,7 +122,7 @@ class Continued:
         return self
 
     def __next__(self) -> str:
-        line, _, end = next(self._lines, (None, 0, 0))
+        line, start, end = next(self._lines, (None, 0, 0))
         if line is None:
             if self.first is None:
                 raise StopIteration
@@ -133,7 +133,7 @@ class Continued:
         self.end = end
         if isinstance(line, Unreadable):
             raise csv.Error(line.reason)
-        return raw.decode()
+        return raw.decode("utf-8" if start else "utf-8-sig")  # else a mark precedes the quote
 
 
 def complete_lines(

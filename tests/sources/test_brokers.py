@@ -606,6 +606,34 @@ def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> Non
     assert [type(record) for record in batch.records] == [Unreadable, Unreadable, dict]
 
 
+class Breaking:
+    """A client whose connection breaks during a fetch that returns messages all the same."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.client = source._client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        found: list[Any] = self.client.consume(count, timeout=timeout)
+        self.source._broken = bool(found)
+        return found
+
+
+def test_kafka_connects_again_after_a_fetch_during_which_it_broke(begin: Begin) -> None:
+    server = begin(KafkaMock)
+    source = server.source(pace())
+    assert isinstance(source, KafkaTopic)
+    reading = source.read()
+    batches = [next(reading)]
+    source._client = Breaking(source)
+    batches += [next(reading) for _ in range(ROWS // 20 - 1)]
+    assert sorted(numbers(batches)) == list(range(ROWS))
+    source.close()
+
+
 def test_kafka_settings_that_do_not_fit_are_refused() -> None:
     source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"no.such": SECRET})
     with pytest.raises(SourceError, match=r"settings that do not fit.*no\.such"):

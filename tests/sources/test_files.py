@@ -348,6 +348,15 @@ def test_rows_that_do_not_fit_stand_in_their_places(tmp_path: Path) -> None:
     assert bad == ["fields do not fit the header"] * 2 + ["not decoded"] * 2
 
 
+@pytest.mark.parametrize("header", ['"n","text"', "n,text"])
+def test_a_byte_order_mark_is_no_part_of_a_quoted_name(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f'{header}\n1,x\n2,"\ufeffy"\n', encoding="utf-8-sig")
+    first, second = (batch.records[0] for batch in Files(path, rows=1).read())
+    assert first == {"n": "1", "text": "x"}
+    assert second == {"n": "2", "text": "\ufeffy"}
+
+
 def test_a_line_without_end_does_not_fill_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
