@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
@@ -26,7 +27,8 @@ def open_source(
     """Return the source at an address; secrets in it are never printed.
 
     A path, a pattern, or an address that fsspec knows: files, once or with `follow` as they grow.
-    `redis://user:password@host:6379/0?stream=S&group=G`, and `&consumer=C&payload=FIELD`;
+    `redis://user:password@host:6379/0?stream=S&group=G`, and
+    `&consumer=C&payload=FIELD&claim=SECONDS`;
     `nats://user:password@host:4222?stream=S&durable=D`, and `&subject=J`;
     `kafka://user:password@host:9092,host:9092/TOPIC?group=G`, and any setting of its client.
     `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
@@ -43,9 +45,10 @@ def open_source(
     if scheme in ("redis", "rediss"):
         stream, group = (take(settings, name, text) for name in ("stream", "group"))
         consumer, payload = settings.pop("consumer", "tamis"), settings.pop("payload", None)
+        claim = seconds(settings.pop("claim", "600"), text)
         return RedisStream(
-            rest(parts, settings), stream, group,
-            consumer=consumer, payload=payload, decode=decode, start=start, pace=pace,
+            rest(parts, settings), stream, group, consumer=consumer, payload=payload,
+            claim=claim, decode=decode, start=start, pace=pace,
         )  # fmt: skip
     if scheme in ("nats", "tls"):
         stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
@@ -95,6 +98,17 @@ def take(settings: dict[str, str], name: str, address: str) -> str:
     if not value:
         raise SourceError(f"{redact(address)} must have {name}=...")
     return value
+
+
+def seconds(value: str, address: str) -> float | None:
+    """Return a time in seconds; None for "never"."""
+    try:
+        number = None if value == "never" else float(value)
+    except ValueError:
+        number = math.nan
+    if number is not None and not 0 < number < math.inf:
+        raise SourceError(f"{redact(address)} must have seconds or never in claim=...")
+    return number
 
 
 def refuse(settings: dict[str, str], address: str) -> None:

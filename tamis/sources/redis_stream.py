@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from time import monotonic
 from typing import Any
 
 from tamis.sources.messages import (
@@ -16,18 +18,32 @@ from tamis.sources.messages import (
 )
 from tamis.sources.protocol import Decode, SourceError, decoded, from_json
 from tamis.sources.redaction import redact, scrub
+from tamis.sources.redis_entries import (
+    LAST,
+    READ,
+    Entry,
+    as_fields,
+    as_text,
+    number,
+    split_offset,
+)
 
 SECONDS = 3.0
 """That a reply may take: closing waits for it."""
 PAGE = 1_000
+HEIR = ":claimed"
+"""Ends the name under which a consumer claims: what it was sent itself stays in order of ids."""
+MOST_CLAIMED = 1_000
+"""Entries claimed and not acknowledged: every offset names them."""
 
 
 class RedisStream(Broker):
-    """Reads entries of a stream; the offset is the id of the last one.
+    """Reads entries of a stream; the offset is the id of the last one, and the ids claimed since.
 
     A reader that has its group to itself goes by ids: after a crash it reads on from the offset,
     whether what comes next is pending, acknowledged or new. One of several consumers, each with a
     permanent name, goes by what is pending for it, so what it has acknowledged does not come back.
+    It acknowledges its own entries only, and claims those of a consumer that is dead.
 
     A record is the mapping of an entry's fields, as text where they are text; or the decoded field
     `payload`.
@@ -40,6 +56,7 @@ class RedisStream(Broker):
     consumer: name of this reader in the group.
     payload: the field to decode; None makes a record of all fields.
     decode: turns the bytes of `payload` into a record.
+    claim: seconds after which a consumer that does not read is dead; None claims nothing.
     start: where a reader without an offset begins.
     pace: how messages become batches.
     """
@@ -53,6 +70,7 @@ class RedisStream(Broker):
         consumer: str = "tamis",
         payload: str | None = None,
         decode: Decode = from_json,
+        claim: float | None = 600.0,
         start: Start = "first",
         pace: Pace | None = None,
     ) -> None:
@@ -63,6 +81,7 @@ class RedisStream(Broker):
         self.group = group
         self.consumer = consumer
         self.payload = payload
+        self.claim = claim
         self._errors = redis.exceptions
         try:
             # The client must not retry by itself: it would skip what it was sent before.
@@ -76,22 +95,26 @@ class RedisStream(Broker):
         self._replay_to: str | None = None
         self._alone = True
         self._own_first = False
+        self._claimed: tuple[str, ...] = ()
+        """Entries claimed and read, until they are acknowledged."""
+        self._claiming = threading.Lock()
+        self._claim_at = 0.0
 
     def __repr__(self) -> str:
         return f"RedisStream({redact(self.url)}, {self.stream}, {self.group})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge all entries up to an id; during an outage, the next call covers them."""
-        consumer = None if self._alone else self.consumer
+        """Acknowledge this consumer's entries; during an outage, the next call covers them."""
+        last, claimed = split_offset(offset)
         try:
-            while True:
-                pending = self._client.xpending_range(
-                    self.stream, self.group, "-", offset, PAGE, consumer
-                )
-                if not pending:
-                    return
-                ids = [entry["message_id"] for entry in pending]
-                self._client.xack(self.stream, self.group, *ids)
+            if claimed:
+                self._client.xack(self.stream, self.group, *claimed)
+                with self._claiming:
+                    self._claimed = tuple(one for one in self._claimed if one not in claimed)
+            while pending := self._pending(self.consumer, "-", str(last)):
+                self._client.xack(self.stream, self.group, *pending)
+            # Reading nothing shows that this consumer lives, however long its trainer takes.
+            self._read_group(self.consumer, LAST, 1)
         except self._errors.RedisError as error:
             LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
 
@@ -126,29 +149,43 @@ class RedisStream(Broker):
             if self._stopped.is_set():
                 return []
             try:
-                entries = self._entries(count, seconds)
+                return self._claim(count) or self._in_order(self._entries(count, seconds))
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
                 raise BrokerUnavailableError(scrub(str(error), self.url)) from None
             except self._errors.ResponseError as error:
-                if str(error).startswith("NOGROUP"):
+                if "NOGROUP" in str(error):
                     raise BrokerUnavailableError("the group is gone") from None
                 raise self._failed(error) from None
-        fetched = []
+
+    def _in_order(self, entries: list[Entry]) -> list[Message]:
+        """Return messages after the position, and move it; count those removed once sent."""
+        fetched, before, removed = [], self._position, 0
         for raw_id, fields in entries:
             name = raw_id.decode()
             if number(name) <= number(self._position):
                 continue
             self._position = name
-            if fields:  # deleted since it was sent, it has none
-                time = number(name)[0] / 1000
-                made = time if time > 1e8 else None  # ids that a producer chose need not be times
-                fetched.append(Message(self._record(fields), name, name, made))
+            if fields:
+                fetched.append(self._message(name, fields, self._claimed))
+            else:
+                removed += 1
+        if removed:
+            warn_of_lost(self, f"{removed} entries after {before}")
         return fetched
 
+    def _message(self, name: str, fields: dict[bytes, bytes], claimed: tuple[str, ...]) -> Message:
+        time = number(name)[0] / 1000
+        made = time if time > 1e8 else None  # ids that a producer chose need not be times
+        offset = {"id": self._position, "claimed": list(claimed)} if claimed else self._position
+        return Message(self._record(fields), name, offset, made)
+
     def _join(self, offset: Any) -> str:
-        begin = offset or {"first": "0", "new": "$"}[self.start]
+        last_read, claimed = split_offset(offset)
+        begin = last_read or {"first": "0", "new": "$"}[self.start]
         try:
-            self._client.xgroup_create(self.stream, self.group, begin, mkstream=True)
+            self._client.xgroup_create(
+                self.stream, self.group, begin, True, None if begin != "0" else self._removed()
+            )
         except self._errors.ResponseError as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
@@ -156,35 +193,43 @@ class RedisStream(Broker):
         about = self._client.xinfo_stream(self.stream)
         last = about["last-generated-id"].decode()
         delivered = self._group()["last-delivered-id"].decode()
-        others = [
-            one["name"].decode()
-            for one in self._client.xinfo_consumers(self.stream, self.group)
-            if one["name"].decode() != self.consumer
-        ]  # after reading what was delivered: whoever joins now gets later entries
-        self._alone = not others
-        self._position = offset or ("0-0" if self.start == "first" else last)
+        # Listed after reading what was delivered: whoever joins now gets later entries.
+        self._alone = set(self._idle()) == {self.consumer}
+        fresh = "0-0" if self.start == "first" or not self._alone else last
+        self._position = last_read or fresh
         if number(self._position) > number(last):
             raise SourceError(
                 f"{self} ends at {last}, and was read up to {self._position} before: "
                 "it was lost or replaced."
             )
-        if offset:
-            self._look_for_gaps(offset, about)
+        if last_read:
+            self._look_for_gaps(last_read, about)
         self._replay_to = delivered if self._alone else None
         self._own_first = not self._alone
-        return self._position
+        with self._claiming:
+            self._claimed = claimed
+        self._claim_at = 0.0
+        return offset or self._position
 
     def _look_for_gaps(self, offset: str, about: dict[str, Any]) -> None:
-        """Warn of entries deleted after the offset, or trimmed before the group was sent them."""
+        """Warn of entries that were removed after the offset although this consumer was sent them.
+
+        Those that no consumer was sent are counted where new ones are read.
+        """
         deleted = about.get("max-deleted-entry-id", b"0-0").decode()  # since Redis 7
-        sent = self._group().get("entries-read")
-        trimmed = about.get("entries-added", 0) - about["length"] - (sent or 0)
+        first = about["first-entry"]
         if number(deleted) > number(offset):
             warn_of_lost(self, f"entries between {offset} and {deleted}")
-        elif sent is not None and trimmed > 0:
-            warn_of_lost(self, f"{trimmed} entries after {offset}")
+        elif self._alone:
+            end = f"({first[0].decode()}" if first else "+"
+            trimmed = not first or number(first[0].decode()) > number(offset)
+            lost, begin = 0, f"({offset}"
+            while trimmed and (page := self._pending(self.consumer, begin, end)):
+                lost, begin = lost + len(page), f"({page[-1]}"
+            if lost:
+                warn_of_lost(self, f"{lost} entries after {offset}")
 
-    def _entries(self, count: int, seconds: float) -> list[tuple[bytes, dict[bytes, bytes] | None]]:
+    def _entries(self, count: int, seconds: float) -> list[Entry]:
         """Return what the group was sent before, then what is new."""
         if self._replay_to is not None:
             found = self._client.xrange(self.stream, f"({self._position}", self._replay_to, count)
@@ -192,17 +237,100 @@ class RedisStream(Broker):
                 return list(found)
             self._replay_to = None
         if self._own_first:
-            own = self._read_group(self._position, count, None)
+            own = self._read_group(self.consumer, self._position, count)
             if own:
                 return own
             self._own_first = False
-        return self._read_group(">", count, max(1, int(seconds * 1000)))
+        found, delivered = self._read_new(count)
+        if not found and self._client.xread(
+            {self.stream: delivered}, 1, max(1, int(seconds * 1000))
+        ):
+            found, _ = self._read_new(count)
+        return found
 
-    def _read_group(self, after: str, count: int, block: int | None) -> list[Any]:
-        reply = self._client.xreadgroup(
-            self.group, self.consumer, {self.stream: after}, count, block
+    def _read_new(self, count: int) -> tuple[list[Entry], bytes]:
+        """Return new entries, and the last id that the group was sent before them."""
+        lost, delivered, found = self._client.eval(
+            READ, 1, self.stream, self.group, self.consumer, count
         )
+        if lost:
+            warn_of_lost(self, f"{lost} entries after {delivered.decode()}")
+        return [(name, as_fields(fields)) for name, fields in found], delivered
+
+    def _read_group(self, consumer: str, after: str, count: int) -> list[Entry]:
+        """Return entries that a consumer was sent and has not acknowledged."""
+        reply = self._client.xreadgroup(self.group, consumer, {self.stream: after}, count)
         return list(reply[0][1]) if reply else []
+
+    def _claim(self, count: int) -> list[Message]:
+        """Return entries of dead consumers, now and then; first those claimed before a crash."""
+        if self.claim is None or monotonic() < self._claim_at:
+            return []
+        idle = self._idle()
+        room = min(count, MOST_CLAIMED - len(self._claimed))
+        heir = self.consumer + HEIR
+        found = self._inherited(heir, room) if heir in idle else []
+        if not found:
+            claimed = [self._claim_from(name, heir, room) for name in self._dead(idle)]
+            found = self._inherited(heir, room) if any(claimed) else []
+        if not found:
+            self._claim_at = monotonic() + self.claim / 4
+        messages = []
+        for raw_id, fields in found:
+            with self._claiming:
+                self._claimed = (*self._claimed, raw_id.decode())
+            if fields:
+                messages.append(self._message(raw_id.decode(), fields, self._claimed))
+        return messages
+
+    def _inherited(self, heir: str, count: int) -> list[Entry]:
+        """Return entries that were claimed and not read."""
+        known = set(self._claimed)
+        entries = self._read_group(heir, "0-0", MOST_CLAIMED + count) if count > 0 else []
+        return [entry for entry in entries if entry[0].decode() not in known][:count]
+
+    def _dead(self, idle: dict[str, float]) -> list[str]:
+        """Return the other consumers that have not read for too long."""
+        reads = {name: name.removesuffix(HEIR) for name in idle}
+        return [
+            name
+            for name, reader in reads.items()
+            if reader != self.consumer and idle.get(reader, idle[name]) >= (self.claim or 0)
+        ]
+
+    def _claim_from(self, name: str, heir: str, count: int) -> bool:
+        """Claim pending entries of a dead consumer, and report those that were removed."""
+        ids = self._pending(name, "-", "+", count) if count > 0 else []
+        if not ids:
+            return False
+        least = int(1000 * (self.claim or 0))
+        taken = self._client.xclaim(self.stream, self.group, heir, least, ids, justid=True)
+        LOG.warning("%r: claimed %d entries of %s, which is dead", self, len(taken), name)
+        left = {one.decode() for one in taken}
+        lost = [
+            one for one in ids if one not in left and not self._client.xrange(self.stream, one, one)
+        ]
+        if lost:
+            warn_of_lost(self, f"{len(lost)} entries sent to {name}")
+        return bool(taken)
+
+    def _idle(self) -> dict[str, float]:
+        """Return seconds since each consumer of the group was last active."""
+        found = self._client.xinfo_consumers(self.stream, self.group)
+        return {one["name"].decode(): one["idle"] / 1000 for one in found}
+
+    def _pending(self, consumer: str, first: str, last: str, count: int = PAGE) -> list[str]:
+        """Return ids of entries that a consumer was sent and has not acknowledged."""
+        found = self._client.xpending_range(self.stream, self.group, first, last, count, consumer)
+        return [entry["message_id"].decode() for entry in found]
+
+    def _removed(self) -> int | None:
+        """Return how many entries were removed before there was a group; None before Redis 7."""
+        try:
+            about = self._client.xinfo_stream(self.stream)
+        except self._errors.ResponseError:
+            return None
+        return about["entries-added"] - about["length"] if "entries-added" in about else None
 
     def _group(self) -> dict[str, Any]:
         for group in self._client.xinfo_groups(self.stream):
@@ -217,21 +345,3 @@ class RedisStream(Broker):
 
     def _failed(self, error: Exception) -> SourceError:
         return SourceError(f"{self} cannot be read: {scrub(str(error), self.url)}.")
-
-
-def number(entry: str) -> tuple[int, int]:
-    """Return an id as numbers that can be compared.
-
-    >>> number("9-1") < number("10-0")
-    True
-    """
-    first, _, second = entry.partition("-")
-    return int(first), int(second or 0)
-
-
-def as_text(value: bytes) -> Any:
-    """Return bytes as text where they are text."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value

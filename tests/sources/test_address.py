@@ -24,13 +24,14 @@ def test_paths_and_patterns_are_files(tmp_path: Path) -> None:
 
 def test_redis() -> None:
     source = open_source(
-        f"redis://ann:{ESCAPED}@there:6380/2?stream=rows&group=g&consumer=c&payload=data&protocol=3",
+        f"redis://ann:{ESCAPED}@there:6380/2?stream=rows&group=g&consumer=c&payload=data&claim=9&protocol=3",
         rows=7,
         patience=3,
         start="new",
     )
     assert isinstance(source, RedisStream)
     assert (source.stream, source.group, source.consumer) == ("rows", "g", "c")
+    assert source.claim == 9
     assert (source.payload, source.start, source.rows, source.pace.patience) == (
         "data", "new", 7, 3,
     )  # fmt: skip
@@ -76,6 +77,7 @@ WHO = f"ann:{ESCAPED}@127.0.0.1"
         (f"redis://{WHO}:6379/0?stream=s", "must have group="),
         (f"redis://{WHO}:port/0?stream=s&group=g", "is no address"),
         (f"redis://{WHO}:6379/0?stream=s&group=g&odd", "is no address"),
+        (f"redis://{WHO}:6379/0?stream=s&group=g&claim=soon", "must have seconds or never"),
         (f"nats://{WHO}:4222?stream=s", "must have durable="),
         (f"nats://{WHO}:4222?stream=s&durable=d&odd=1", "unknown settings: odd"),
         (f"kafka://{WHO}:9092?group=g", "must name a topic"),

@@ -331,6 +331,74 @@ def test_redis_consumers_share_and_each_goes_on_with_its_own(begin: Begin) -> No
     bob.close()
 
 
+def test_redis_acknowledges_nothing_of_a_consumer_that_joined_later(begin: Begin) -> None:
+    server = begin(Redis)
+    ann, bob = (server.source(pace(), consumer=name) for name in ("ann", "bob"))
+    from_ann = ann.read()
+    hers = [next(from_ann)]  # alone in the group
+    from_bob = bob.read()
+    his = [next(from_bob) for _ in range(3)]
+    hers.append(next(from_ann))
+    ann.acknowledge(hers[-1].offset)  # ids beyond all of bob's
+    bob.close()  # his state holds nothing
+    again = server.source(pace(), consumer="bob")
+    reading = again.read()
+    assert numbers([next(reading) for _ in range(3)]) == numbers(his)
+    hers += [next(from_ann) for _ in range(5)]
+    assert sorted(numbers(hers + his)) == list(range(ROWS))
+    for source in (ann, again):
+        source.close()
+
+
+def test_redis_claims_what_is_pending_for_a_dead_consumer(begin: Begin) -> None:
+    """Whatever it had not acknowledged, once, from any offset on."""
+    server = begin(Redis)
+    bob = server.source(pace(), consumer="bob")
+    reading = bob.read()
+    his = [next(reading) for _ in range(3)]
+    bob.acknowledge(his[0].offset)
+    bob.close()
+    ann = server.source(pace(rows=15), consumer="ann", claim=0)
+    hers = read(ann, count=ROWS - 20)
+    assert sorted(numbers(hers)) == list(range(20, ROWS))
+    for stop in (0, 1, 5):
+        rest = server.source(pace(rows=15), consumer="ann", claim=0)
+        kept = numbers(hers[: stop + 1])
+        found = read(rest, saved(hers[stop].offset), ROWS - 20 - len(kept))
+        assert sorted(kept + numbers(found)) == list(range(20, ROWS))
+    ann.acknowledge(hers[-1].offset)
+    with redis_client(server) as client:
+        assert client.xpending(TOPIC, GROUP)["pending"] == 0
+    rest = server.source(pace(patience=0.3), consumer="ann", claim=0)
+    assert list(rest.read(saved(hers[-1].offset))) == []
+    rest.close()
+
+
+def test_redis_claims_nothing_of_a_consumer_that_lives(begin: Begin) -> None:
+    server = begin(Redis)
+    bob = server.source(pace(), consumer="bob")
+    his = next(bob.read())
+    ann = server.source(pace(), consumer="ann", claim=END * 10)
+    hers = read(ann, count=ROWS - 20)
+    assert sorted(numbers([his, *hers])) == list(range(ROWS))
+    with redis_client(server) as client:
+        names = [one["name"] for one in client.xinfo_consumers(TOPIC, GROUP)]
+    assert sorted(names) == [b"ann", b"bob"]
+    bob.close()
+
+
+def test_redis_reports_what_a_dead_consumer_was_sent_and_is_trimmed(begin: Begin) -> None:
+    server = begin(Redis)
+    bob = server.source(pace(), consumer="bob")
+    read(bob, count=40)
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=ROWS - 30, approximate=False)
+    ann = server.source(pace(rows=50), consumer="ann", claim=0)
+    with pytest.warns(LostMessagesWarning, match="30 entries sent to bob"):
+        hers = read(ann, count=ROWS - 50)
+    assert sorted(numbers(hers)) == list(range(30, 30 + ROWS - 50))
+
+
 def test_redis_goes_by_ids_where_the_group_forgot(begin: Begin) -> None:
     server = begin(Redis)
     batches = read(server.source(pace()))
@@ -350,15 +418,15 @@ def test_redis_replies_lost_on_the_way_are_requested_again(begin: Begin) -> None
     server = begin(Redis)
     source = server.source(pace())
     assert isinstance(source, RedisStream)
-    ask, turns = source._client.xreadgroup, iter(range(100))
+    ask, turns = source._read_new, iter(range(100))
 
-    def lossy(*arguments: Any) -> Any:
-        reply = ask(*arguments)
+    def lossy(count: int) -> Any:
+        reply = ask(count)
         if next(turns) in (2, 3, 6):
             raise redis.ConnectionError("cut off after it was sent")
         return reply
 
-    source._client.xreadgroup = lossy
+    source._read_new = lossy  # type: ignore[method-assign]
     assert numbers(read(source)) == list(range(ROWS))
     retry = source._client.connection_pool.connection_kwargs["retry"]
     assert retry._retries == 0  # by itself the client would pass over what was lost
@@ -393,6 +461,39 @@ def test_redis_reports_what_was_trimmed_unread(begin: Begin) -> None:
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
 
 
+def test_redis_counts_what_is_trimmed_while_it_reads(begin: Begin) -> None:
+    server = begin(Redis)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading) for _ in range(3)]
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=40, approximate=False)
+        with pytest.warns(LostMessagesWarning, match=f"{ROWS - 100} entries after 60-0"):
+            batches.append(next(reading))
+        batches.append(next(reading))
+        server.produce(ROWS, threading.Event(), ROWS + 30)
+        batches.append(next(reading))  # nothing is counted twice
+        client.xtrim(TOPIC, maxlen=0, approximate=False)
+        server.produce(ROWS + 30, threading.Event(), ROWS + 60)
+        with pytest.warns(LostMessagesWarning, match="10 entries after"):
+            batches.append(next(reading))
+    source.close()
+    found = set(numbers(batches))
+    assert found == {*range(60), *range(160, ROWS + 20), *range(ROWS + 30, ROWS + 50)}
+
+
+def test_redis_counts_what_was_sent_and_is_trimmed_before_it_resumes(begin: Begin) -> None:
+    server = begin(Redis)
+    batches = read(server.source(pace()), count=100)
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=50, approximate=False)
+    with pytest.warns(LostMessagesWarning) as caught:
+        rest = read(server.source(pace(linger=1.0)), batches[1].offset, 50)
+    lost = [str(one.message).split(": ")[1].split()[0] for one in caught]
+    assert lost == ["60", "50"]  # sent and not in the state; never sent
+    assert numbers(rest) == list(range(ROWS - 50, ROWS))
+
+
 def test_redis_reports_what_was_deleted_unread(begin: Begin) -> None:
     server = begin(Redis)
     batches = read(server.source(pace()), count=40)
@@ -411,7 +512,10 @@ def test_redis_passes_over_deleted_entries_that_are_pending(begin: Begin) -> Non
         client.xgroup_createconsumer(TOPIC, GROUP, "another")
         client.xreadgroup(GROUP, "tamis", {TOPIC: ">"}, 30)
         client.xdel(TOPIC, *[f"{number + 1}-0" for number in range(25)])
-    assert numbers(list(reader.read())) == list(range(25, 40))
+    with pytest.warns(LostMessagesWarning) as caught:
+        assert numbers(list(reader.read())) == list(range(25, 40))
+    lost = [str(one.message).split(": ")[1] for one in caught]
+    assert lost == ["20 entries after 0-0.", "5 entries after 20-0."]  # a fetch has 20
     reader.close()
 
 
