@@ -16,6 +16,7 @@ import torch
 from tamis.checkpoint import Checkpoints, files
 from tamis.cli.main import main
 from tamis.runs import Decision, Decisions, SuspectIndex, read_metadata
+from tamis.training.folder import lock_folder
 from tests.support.commands import run_command
 
 ROWS, PER_SLOT = 900, 5
@@ -232,6 +233,18 @@ def test_a_run_is_not_overwritten_by_mistake(
         assert len(error.splitlines()) == 1
     assert main(command(tmp_path, "--overwrite")) == 0
     assert_same(unbroken, tmp_path)
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_a_second_process_is_refused(flag: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "rejects.jsonl").write_text("{}\n")
+    with lock_folder(tmp_path):
+        second = run_command(*command(tmp_path, flag))
+    assert second.returncode == 2, second.printed
+    assert "Another process trains in" in second.printed
+    assert len(second.printed.splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"rejects.jsonl", "run.lock"}
+    assert (tmp_path / "rejects.jsonl").read_text() == "{}\n"
 
 
 def test_a_diverging_run_names_its_last_good_checkpoint(
