@@ -182,6 +182,8 @@ class Slot:
     numbers that stay on the device until one of them is read as an attribute of the slot; then
     all are copied at once. Shares of what is held (`coverage`, `recall`, `class_held`) are counted
     again in every slot, or less often in a large buffer: once for every 8,192 rows in it.
+    `class_arrived` and `class_predicted` count the rows that `agreement` is over, by the label that
+    arrived and by the model's prediction of it; None where that is not known.
     """
 
     number: int
@@ -195,6 +197,8 @@ class Slot:
     figures: Mapping[str, Tensor | None]
     select_seconds: float
     seconds: float
+    class_arrived: Tensor | None = None
+    class_predicted: Tensor | None = None
 
     @property
     def ids(self) -> Tensor:

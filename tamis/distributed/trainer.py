@@ -32,7 +32,7 @@ from tamis.sources import Validator
 from tamis.training import Augment, Execution
 from tamis.training.base import BaseTrainer, check_labels
 from tamis.training.learner import Learner
-from tamis.training.report import Arrivals, Outcome
+from tamis.training.report import Arrivals, Compared, Outcome
 from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 END = object()
@@ -261,11 +261,12 @@ class RankTrainer(BaseTrainer):
         if not self.pool.apart:
             self._extend_chain(outcome.picked)
         pool = self.pool
+        compared = None if pool.agreement is None else Compared(pool.agreement)
         slot = self._report.slot(
             self.slots,
             held,
             outcome,
-            Arrivals(pool.seen, pool.skipped, self.classes, pool.agreement),
+            Arrivals(pool.seen, pool.skipped, self.classes, compared),
             warm_up=self.warm_up,
             select_seconds=select_seconds,
             started=started,

@@ -13,14 +13,16 @@ from tamis.data import Slot
 
 HALF_LIFE = 500
 """Rows after which predictions count half."""
-NO_LEAD = 1.0
-"""Standard deviations below which predictions are no better than the most common label."""
+NO_LEAD = 2.0
+"""Standard deviations below which predictions are no better than independent ones."""
+NO_LEAD_OF_ONE = 1.0
+"""The same for predictions that are compared with naming one label always, a stricter standard."""
 ENOUGH_ROWS = 4000
 """Rows after which a model should have found something, if there is anything to be found: from
 digits with 8 in 10 labels wrong it leads by 5 standard deviations and more by then."""
 NO_INFORMATION = (
     "the labels carry no information, or none that this model can find: it predicts those that "
-    "arrive no better than by always naming the commonest"
+    "arrive no better than if it did not see their rows"
 )
 
 
@@ -29,11 +31,18 @@ class CollapseWarning(UserWarning):
 
 
 class PredictionRecord:
-    """How often arriving labels were predicted before they were learned from, with a half-life."""
+    """How often arriving labels were predicted before they were learned from, with a half-life.
+
+    The lead is Cohen's kappa in standard deviations: agreement beyond that of independent labels
+    and predictions of the same class shares. So a rare class counts, once it is predicted, and
+    naming the commonest label always has no lead. Where a slot has no counts by class, the lead is
+    that over naming the commonest.
+    """
 
     def __init__(self) -> None:
         self.rows_in_all = 0
         self._numbers = dict.fromkeys(("agreed", "commonest", "rows", "squares"), 0.0)
+        self._arrived = self._predicted = torch.zeros(0, dtype=torch.float64)
         self._seen = 0
 
     def update(self, slot: Slot) -> None:
@@ -48,27 +57,48 @@ class PredictionRecord:
         for name, value in new.items():
             faded = fade**2 if name == "squares" else fade
             self._numbers[name] = faded * self._numbers[name] + arrived * value
+        if slot.class_arrived is not None and slot.class_predicted is not None:
+            self._arrived = add_faded(self._arrived, fade, slot.class_arrived, arrived)
+            self._predicted = add_faded(self._predicted, fade, slot.class_predicted, arrived)
         self.rows_in_all += arrived
 
     def lead(self) -> float:
-        """Return the lead over always predicting the most common label, in deviations."""
+        """Return the lead over predictions that are independent of the labels, in deviations."""
         agreed, commonest, rows, squares = self._numbers.values()
-        baseline = commonest / rows
-        deviation = math.sqrt(max(baseline * (1 - baseline), 1e-9) * squares) / rows
+        if len(self._arrived):
+            arrived, predicted = self._arrived / rows, self._predicted / rows
+            both = arrived * predicted
+            baseline = both.sum().item()
+            # The variance of the agreement if the two are independent (Fleiss et al., 1969).
+            variance = baseline + baseline**2 - (both @ (arrived + predicted)).item()
+        else:
+            baseline = commonest / rows
+            variance = baseline * (1 - baseline)
+        deviation = math.sqrt(max(variance, 1e-9) * squares) / rows
         return (agreed / rows - baseline) / deviation
 
     def uninformative(self) -> bool:
         """Return whether, after enough rows, the model still has no lead."""
-        return self.rows_in_all >= ENOUGH_ROWS and self.lead() < NO_LEAD
+        least = NO_LEAD if len(self._arrived) else NO_LEAD_OF_ONE
+        return self.rows_in_all >= ENOUGH_ROWS and self.lead() < least
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts."""
-        return {**self._numbers, "rows_in_all": self.rows_in_all, "seen": self._seen}
+        counts = {"arrived": self._arrived.clone(), "predicted": self._predicted.clone()}
+        return {**self._numbers, **counts, "rows_in_all": self.rows_in_all, "seen": self._seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the counts."""
         self._numbers = {name: state[name] for name in self._numbers}
+        self._arrived, self._predicted = state["arrived"].clone(), state["predicted"].clone()
         self.rows_in_all, self._seen = state["rows_in_all"], state["seen"]
+
+
+def add_faded(counts: Tensor, fade: float, newest: Tensor, rows: int) -> Tensor:
+    """Return counts by class, faded, with those of a slot that stand for so many rows."""
+    newest = newest.to("cpu", torch.float64)
+    before = counts if len(counts) else torch.zeros_like(newest)
+    return fade * before + newest * (rows / newest.sum().clamp_min(1))
 
 
 class SlotPicks(NamedTuple):

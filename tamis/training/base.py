@@ -13,10 +13,11 @@ from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
 from tamis.data import NO_SAMPLES, Samples, concat
 from tamis.monitoring import Accuracy
+from tamis.monitoring.metrics import count_classes
 from tamis.sources import Validator
 from tamis.training.divergence import Divergence
 from tamis.training.learner import Learner, check_counts
-from tamis.training.report import Outcome, SlotReport
+from tamis.training.report import Compared, Outcome, SlotReport
 
 ON_DEVICE = ("average", "window", "second average", "buffer", "report")
 """Parts whose tensors are where the model is."""
@@ -180,9 +181,16 @@ def accept(
     return samples, logits
 
 
-def agreement(logits: Tensor | None, labels: Tensor) -> Tensor | None:
-    """Return the share of labels that were predicted; None where none was."""
-    return None if logits is None else (logits.argmax(dim=1) == labels).float().mean()
+def compare(logits: Tensor | None, labels: Tensor) -> Compared | None:
+    """Return how predictions compare with the labels that arrived; None where none was made."""
+    if logits is None:
+        return None
+    predicted, classes = logits.argmax(dim=1), logits.shape[1]
+    return Compared(
+        (predicted == labels).float().mean(),
+        count_classes(labels, classes),
+        count_classes(predicted, classes),
+    )
 
 
 def check_buffer(buffer: object, state: Any) -> None:

@@ -48,13 +48,21 @@ class Outcome(NamedTuple):
         )
 
 
+class Compared(NamedTuple):
+    """The share of arriving labels that were predicted, and counts by class of both, if known."""
+
+    agreement: Tensor
+    arrived: Tensor | None = None
+    predicted: Tensor | None = None
+
+
 class Arrivals(NamedTuple):
-    """Rows accepted and rejected since the start, the number of classes, this slot's agreement."""
+    """Rows accepted and rejected since the start, the number of classes, predictions made now."""
 
     seen: int
     rejected: int
     classes: int
-    agreement: Tensor | None
+    compared: Compared | None
 
 
 class SlotReport:
@@ -79,6 +87,7 @@ class SlotReport:
         if slots >= self._count_next or len(held) > 2 * self._counted:
             self._shares, self._counted = shares_of(held, arrivals.classes), len(held)
             self._count_next = slots + max(1, len(held) // COUNTED)
+        compared = arrivals.compared
         return Slot(
             number=slots - 1,
             warm_up=slots <= warm_up,
@@ -90,7 +99,7 @@ class SlotReport:
             class_held=self._shares.class_held,
             figures={
                 "loss": outcome.loss,
-                "agreement": arrivals.agreement,
+                "agreement": compared and compared.agreement,
                 "purity": outcome.purity,
                 "recall": self._shares.recall,
                 "coverage": self._shares.coverage,
@@ -99,6 +108,8 @@ class SlotReport:
             },
             select_seconds=select_seconds,
             seconds=perf_counter() - started,
+            class_arrived=compared and compared.arrived,
+            class_predicted=compared and compared.predicted,
         )
 
     def state_dict(self) -> dict[str, Any]:

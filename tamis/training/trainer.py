@@ -24,15 +24,15 @@ from tamis.training.augment import Augment
 from tamis.training.base import (
     BaseTrainer,
     accept,
-    agreement,
     check_buffer,
     check_labels,
     check_saved,
+    compare,
 )
 from tamis.training.execution import CPU, Execution
 from tamis.training.feature_cache import FeatureCache
 from tamis.training.learner import Learner, check_counts
-from tamis.training.report import Arrivals, Outcome
+from tamis.training.report import Arrivals, Compared, Outcome
 from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 
@@ -117,7 +117,7 @@ class Trainer(BaseTrainer):
     def step(self, item: Any = None) -> Slot:
         """Do one slot: take in what has arrived, if anything, then train on k picks."""
         started = perf_counter()
-        agreed = None if item is None else self._take_in(item)
+        compared = None if item is None else self._take_in(item)
         held = self.held()
         outcome, select_seconds = self._nothing, 0.0
         if len(held):
@@ -130,7 +130,7 @@ class Trainer(BaseTrainer):
             self.slots,
             held,
             outcome,
-            Arrivals(checked.seen, checked.rejects.total, checked.classes or 0, agreed),
+            Arrivals(checked.seen, checked.rejects.total, checked.classes or 0, compared),
             warm_up=self.warm_up,
             select_seconds=select_seconds,
             started=started,
@@ -213,15 +213,15 @@ class Trainer(BaseTrainer):
             "features": self._features,
         }
 
-    def _take_in(self, item: Any) -> Tensor | None:
-        """Hold the good rows, and return the share of labels that was predicted."""
+    def _take_in(self, item: Any) -> Compared | None:
+        """Hold the good rows, and return how their labels compare with predictions."""
         samples, logits = accept(self.validator, item, self.learner, predict=self.predict_first)
         if logits is not None and self.tracker:
             self.tracker.update(logits.softmax(dim=1), samples.labels)
         if len(samples):
             held = self._features.add(samples) if self._features else samples
             self.buffer.append(held, self.generator)
-        return agreement(logits, samples.labels)
+        return compare(logits, samples.labels)
 
     def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
         """Pick and learn, as one graph where possible; return also the seconds for picking."""

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tamis import Accuracy, CollapseWarning, Monitor, Slot
+from tamis import Accuracy, CollapseWarning, Monitor, Naive, Sliding, Slot, Trainer
 from tamis.data import Picks, Samples
+from tamis.models import logistic, start
 from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.metrics import purity_of
 from tests.support.faults.disk import small_files
@@ -220,3 +221,36 @@ class TestInformation:
 
     def test_it_is_reported_once(self) -> None:
         assert self.play(0.33, slots=300).warnings.count(NO_INFORMATION) == 1
+
+    @pytest.mark.parametrize("noise", [0.0, 0.2])
+    @pytest.mark.parametrize("informative", [True, False])
+    def test_a_rare_class_that_is_learned_is_information(
+        self, informative: bool, noise: float
+    ) -> None:
+        """3 in 100 rows are of the second class; naming the first is nearly always right."""
+        generator = torch.Generator().manual_seed(0)
+        model = start(logistic, (4,), 2, 0)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        trainer, monitor = Trainer(model, optimizer, Naive(), Sliding(1000)), Monitor(patience=5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for number in range(400):
+                classes = (torch.rand(20, generator=generator) < 0.03).long()
+                inputs = torch.randn(20, 4, generator=generator)
+                inputs += 4 * classes[:, None] if informative else 0
+                wrong = torch.rand(20, generator=generator) < noise
+                labels = torch.where(wrong, 1 - classes, classes)
+                monitor.update(trainer.step(Samples.of(inputs, labels, 20 * number)))
+        assert (NO_INFORMATION in monitor.warnings) == (not informative)
+
+    def test_counts_are_saved(self) -> None:
+        counts = {"class_arrived": torch.tensor([19, 1]), "class_predicted": torch.tensor([18, 2])}
+        slots = [healthy(n, seen=20 * (n + 1), agreement=0.95, **counts) for n in range(20)]
+        whole, first, second = Monitor(), Monitor(), Monitor()
+        record_all(whole, slots)
+        record_all(first, slots[:7])
+        second.load_state_dict(first.state_dict())
+        record_all(first, slots[7:])
+        record_all(second, slots[7:])
+        assert whole._predictions.lead() == second._predictions.lead() == first._predictions.lead()
+        assert whole._predictions.lead() > 2

@@ -21,14 +21,14 @@ from tamis.training.augment import Augment
 from tamis.training.base import (
     BaseTrainer,
     accept,
-    agreement,
     check_buffer,
     check_labels,
     check_saved,
+    compare,
 )
 from tamis.training.execution import Execution
 from tamis.training.learner import Learner
-from tamis.training.report import Arrivals, Outcome
+from tamis.training.report import Arrivals, Compared, Outcome
 
 OWN = ("model", "optimizer", "average")
 """What the second model remembers for itself."""
@@ -126,12 +126,12 @@ class TwoModels(BaseTrainer):
     def step(self, item: Any = None) -> Slot:
         """Do one slot: take in what has arrived, if anything, then train both models."""
         started = perf_counter()
-        agreed = None if item is None else self._take_in(item)
+        compared = None if item is None else self._take_in(item)
         held = self.held()
         outcome, seconds = self._draw_and_learn(held) if len(held) else (self._nothing, 0.0)
         self.slots += 1
         checked, classes = self.validator, self.validator.classes or 0
-        arrivals = Arrivals(checked.seen, checked.rejects.total, classes, agreed)
+        arrivals = Arrivals(checked.seen, checked.rejects.total, classes, compared)
         return self._report.slot(
             self.slots, held, outcome, arrivals,
             warm_up=self.warm_up, select_seconds=seconds, started=started,
@@ -201,12 +201,12 @@ class TwoModels(BaseTrainer):
             return inputs, labels
         return self.augment(inputs, labels, self.validator.classes or 0, self.generator)
 
-    def _take_in(self, item: Any) -> Tensor | None:
-        """Hold the good rows, and return the share of labels that was predicted."""
+    def _take_in(self, item: Any) -> Compared | None:
+        """Hold the good rows, and return how their labels compare with predictions."""
         samples, logits = accept(self.validator, item, self.learner, predict=self.predict_first)
         if len(samples):
             self.buffer.append(samples, self.generator)
-        return agreement(logits, samples.labels)
+        return compare(logits, samples.labels)
 
     def _draw_and_learn(self, held: Samples) -> tuple[Outcome, float]:
         """Draw a batch and train both models; return also the seconds for choosing."""
