@@ -8,14 +8,42 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-NO_HEAD = "Feature space needs a model that ends in a linear layer, and {} does not."
+from tamis.errors import TamisError
+
+
+class ModelError(TamisError, TypeError):
+    """A model that cannot be used, described in one sentence."""
+
+
+def no_head(model: nn.Module) -> ModelError:
+    """Return the error of a model whose features cannot be seen."""
+    if hasattr(model, "_orig_mod"):
+        return ModelError(
+            "Feature space cannot look into a compiled model: pass the model that was compiled, or"
+            " use a selector that needs no features."
+        )
+    name = type(model).__name__
+    return ModelError(
+        f"Feature space needs a model that ends in a linear layer, and {name} does not."
+    )
+
+
+def logits_of(output: object, model: nn.Module) -> Tensor:
+    """Return the logits of what a model returned, which is them or has them."""
+    logits = getattr(output, "logits", output)
+    if isinstance(logits, Tensor):
+        return logits
+    raise ModelError(
+        "A model must return logits, one row for each input, or an object with `logits`:"
+        f" {type(model).__name__} returns a {type(logits).__name__}."
+    )
 
 
 def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
     """Return the name of the last linear layer, and the layer."""
     heads = [(name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear)]
     if not heads:
-        raise TypeError(NO_HEAD.format(type(model).__name__))
+        raise no_head(model)
     return heads[-1]
 
 

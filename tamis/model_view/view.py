@@ -13,12 +13,14 @@ from tamis.losses import Criterion, cross_entropy
 from tamis.model_view.graph import Graph
 from tamis.model_view.memory import CURRENT, Average, State, Window
 from tamis.model_view.passes import (
-    NO_HEAD,
+    ModelError,
     at_least_float,
     casting,
     evaluating,
     gradient,
     last_linear,
+    logits_of,
+    no_head,
     same_but_for_type,
     sum_of,
 )
@@ -195,6 +197,11 @@ class ModelView:
             )
 
     def _call(self, state: State, inputs: Tensor) -> Tensor:
+        if state and isinstance(self.model, nn.DataParallel):
+            raise ModelError(
+                "A DataParallel model takes no weights but its own: pass `model.module`, and for"
+                " many GPUs use tamis.distributed."
+            )
         fed: tuple[Tensor, ...] = (inputs,)
         named: dict[str, Tensor] = {}
         if self.columns is not None:
@@ -205,8 +212,7 @@ class ModelView:
                 if state
                 else self.model(*fed, **named)
             )
-        logits: Tensor = getattr(output, "logits", output)
-        return logits
+        return logits_of(output, self.model)
 
     def _head(self, state: State) -> tuple[Tensor, Tensor | None]:
         """Return the weight and bias of the last layer."""
@@ -228,5 +234,5 @@ class ModelView:
         finally:
             handle.remove()
         if not caught or not same_but_for_type(caught[-1][1], logits):
-            raise TypeError(NO_HEAD.format(type(self.model).__name__))
+            raise no_head(self.model)
         return caught[-1][0], logits

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from tamis.losses import Criterion
-from tamis.model_view.passes import casting
+from tamis.model_view.passes import casting, logits_of
 
 LONGEST = 1e6
 """Length beyond which a step has diverged: few weights are ever beyond 1000. Shorter steps can be
@@ -37,10 +39,32 @@ class Step:
         """Take the step and return the mean loss before it; NaN where none was taken."""
         self.model.train()
         saved = save_buffers(self.model)
-        with casting(inputs.device, self.precision):
-            losses = self.criterion(self.model(inputs), targets)
+        with casting(inputs.device, self.precision), single_rows(self.model, len(inputs)):
+            losses = self.criterion(logits_of(self.model(inputs), self.model), targets)
         loss = (losses if weights is None else losses * weights).mean()
         return descend(loss, self.optimizer, saved=saved)
+
+
+@contextmanager
+def single_rows(model: nn.Module, rows: int) -> Iterator[None]:
+    """Pass one row through batch norms: where a channel has one value, by running statistics.
+
+    A single value has no deviation, and torch refuses it.
+    """
+    modules = model.modules() if rows == 1 else ()
+    norms = [part for part in modules if isinstance(part, _BatchNorm) and part.training]
+    handles = [norm.register_forward_pre_hook(use_running_if_single) for norm in norms]
+    try:
+        yield
+    finally:
+        for norm, handle in zip(norms, handles, strict=True):
+            handle.remove()
+            norm.train()
+
+
+def use_running_if_single(norm: nn.Module, given: tuple[Tensor, ...]) -> None:
+    """Put a batch norm in evaluation mode where each channel has one value."""
+    norm.train(given[0].numel() > given[0].shape[1])
 
 
 def descend(loss: Tensor, *optimizers: Optimizer, saved: Saved = ()) -> Tensor:

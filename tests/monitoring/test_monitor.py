@@ -246,11 +246,13 @@ class TestInformation:
     def test_counts_are_saved(self) -> None:
         counts = {"class_arrived": torch.tensor([19, 1]), "class_predicted": torch.tensor([18, 2])}
         slots = [healthy(n, seen=20 * (n + 1), agreement=0.95, **counts) for n in range(20)]
-        whole, first, second = Monitor(), Monitor(), Monitor()
-        record_all(whole, slots)
+        unbroken, first, second = Monitor(), Monitor(), Monitor()
+        record_all(unbroken, slots)
         record_all(first, slots[:7])
         second.load_state_dict(first.state_dict())
         record_all(first, slots[7:])
         record_all(second, slots[7:])
-        assert whole._predictions.lead() == second._predictions.lead() == first._predictions.lead()
-        assert whole._predictions.lead() > 2
+        assert (
+            unbroken._predictions.lead() == second._predictions.lead() == first._predictions.lead()
+        )
+        assert unbroken._predictions.lead() > 2
