@@ -22,6 +22,7 @@ def open_source(
     follow: bool = False,
     patience: float | None = None,
     start: Start = "first",
+    skip_lost: bool = False,
     decode: Decode = from_json,
 ) -> Source:
     """Return the source at an address; secrets in it are never printed.
@@ -32,14 +33,15 @@ def open_source(
     `nats://user:password@host:4222?stream=S&durable=D`, and `&subject=J`;
     `kafka://user:password@host:9092,host:9092/TOPIC?group=G`, and any setting of its client.
     `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
-    seconds without a message, and never by itself.
+    seconds without a message, and never by itself. `skip_lost` goes past what a changed file held.
     """
     text = str(address)
     scheme, separator, _ = text.partition("://")
     if not separator or scheme not in BROKERS:
         return Files(
-            text, rows=rows, follow=follow, patience=patience if follow else None, decode=decode
-        )
+            text, rows=rows, follow=follow, patience=patience if follow else None,
+            skip_lost=skip_lost, decode=decode,
+        )  # fmt: skip
     parts, settings = split(text)
     pace = Pace(rows=rows, patience=patience)
     if scheme in ("redis", "rediss"):
@@ -63,14 +65,7 @@ def open_source(
     topic = parts.path.strip("/")
     if not topic:
         raise SourceError(f"{redact(text)} must name a topic: kafka://host:9092/TOPIC?group=G.")
-    secure = {
-        "security.protocol": ("SASL_" if at else "")
-        + ("SSL" if scheme == "kafkas" else "PLAINTEXT")
-    }
-    if at:
-        user, _, password = who.partition(":")
-        secure |= {"sasl.mechanism": "PLAIN"}
-        secure |= {"sasl.username": unquote(user), "sasl.password": unquote(password)}
+    secure = kafka_security(scheme, who if at else None)
     return KafkaTopic(
         servers, topic, group,
         settings=secure | settings, decode=decode, start=start, pace=pace,
@@ -90,6 +85,20 @@ def split(address: str) -> tuple[SplitResult, dict[str, str]]:
     except ValueError:
         pass
     raise SourceError(f"{redact(address)} is no address that can be read.")
+
+
+def kafka_security(scheme: str, who: str | None) -> dict[str, str]:
+    """Return the settings of Kafka's client for a scheme, and for user and password if any."""
+    layer = "SSL" if scheme == "kafkas" else "PLAINTEXT"
+    if who is None:
+        return {"security.protocol": layer}
+    user, _, password = who.partition(":")
+    return {
+        "security.protocol": f"SASL_{layer}",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": unquote(user),
+        "sasl.password": unquote(password),
+    }
 
 
 def take(settings: dict[str, str], name: str, address: str) -> str:

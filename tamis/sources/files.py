@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from time import monotonic, time
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from tamis.sources.messages import LOG, warn_of_lost
 from tamis.sources.parquet import IncompleteFileError, Parquet
 from tamis.sources.protocol import Batch, Decode, SourceError, from_json, in_parts
 from tamis.sources.redaction import redact, scrub
+from tamis.sources.rotation import Held, find_again, kind_of, open_any
 from tamis.sources.text import CSV, JSONLines
 
 TEXT = (".csv", ".jsonl", ".ndjson")
@@ -19,18 +23,21 @@ ENDINGS = (*TEXT, ".parquet")
 
 
 class Found(NamedTuple):
-    """A file: its name under the folder, its path and its size so far."""
+    """A file: its name under the folder, its path, size and inode, and what changes with it."""
 
     name: str
     path: str
     size: int
+    inode: int | None
+    state: tuple[Any, ...]
 
 
 class Files:
     """Files in the order of their names, each read from where it was left.
 
-    The offset holds for every file how far it was read, and a checksum of what stood there, so a
-    file may be added late under any name. A removed file is forgotten; a renamed one is a new one.
+    The offset holds for every file how far it was read, a checksum of what stood there and its
+    inode, so a file may be added late under any name. One that was renamed, or copied or compressed
+    under a name that begins the same, is read to its end; a removed one is forgotten.
 
     Parameters
     ----------
@@ -41,6 +48,8 @@ class Files:
         are complete.
     poll: seconds between two searches for new files.
     patience: end after so many seconds without a record.
+    skip_lost: where a file was changed and what was read of it is nowhere, warn and read it from
+        its beginning, instead of raising.
     decode: turns a line of JSON into a record.
     """
 
@@ -52,6 +61,7 @@ class Files:
         follow: bool = False,
         poll: float = 1.0,
         patience: float | None = None,
+        skip_lost: bool = False,
         decode: Decode = from_json,
     ) -> None:
         from fsspec.core import url_to_fs
@@ -61,6 +71,7 @@ class Files:
         self.follow = follow
         self.poll = poll
         self.patience = patience
+        self.skip_lost = skip_lost
         self.decode = decode
         self.waiting: set[str] = set()
         """Files that are not complete yet."""
@@ -69,6 +80,8 @@ class Files:
         except (ImportError, ValueError) as error:
             message = scrub(str(error), self.path)
             raise SourceError(f"{self} cannot be reached: {message}.") from None
+        self._local = "file" in self._system.protocol
+        self._held = Held()
         self._stopped = threading.Event()
         self._offset: dict[str, Any] = {}
         self._bytes_per_row = 0.0
@@ -78,15 +91,32 @@ class Files:
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
         """Yield the rows of all files; without end where it follows."""
-        offset = dict(offset or {})
-        sizes: dict[str, int] = {}  # as they were when each file was last read to its end
+        try:
+            yield from self._read(dict(offset or {}))
+        finally:
+            self._held.close()
+
+    def _read(self, offset: dict[str, Any]) -> Iterator[Batch]:
+        states: dict[str, Any] = {}  # as they were when each file was last read to its end
         last = monotonic()
         while not self._stopped.is_set():
             files = self._list()
             if files:
-                offset = {file.name: offset[file.name] for file in files if file.name in offset}
+                files, offset, rests = self._settle(files, offset, states)
+                for name, rest in rests:
+                    try:
+                        with rest:
+                            for batch in self._read_rest(name, rest, offset):
+                                last = monotonic()
+                                yield batch
+                    except (SourceError, OSError, EOFError) as error:  # half compressed, too
+                        message = scrub(str(error), self.path)
+                        raise SourceError(
+                            f"{self}: the rest of {name} cannot be read: {message}."
+                        ) from None
+                    del offset[name]
             for file in files:
-                if sizes.get(file.name) == file.size:
+                if states.get(file.name) == file.state:
                     continue
                 for batch in self._read_file(file, offset):
                     offset, last = batch.offset, monotonic()
@@ -94,11 +124,94 @@ class Files:
                     if self._stopped.is_set():
                         return
                 if file.name not in self.waiting:
-                    sizes[file.name] = file.size
+                    states[file.name] = file.state
             impatient = self.patience is not None and monotonic() - last > self.patience
             if not self.follow or impatient:
                 return
             self._stopped.wait(self.poll)
+
+    def _settle(
+        self, files: list[Found], offset: dict[str, Any], states: dict[str, Any]
+    ) -> tuple[list[Found], dict[str, Any], list[tuple[str, BinaryIO]]]:
+        """Return the files, the offset by their present names, and the rests of replaced ones."""
+        listed = {file.name: file for file in files}
+        base = files[0].path.removesuffix(files[0].name)
+        settled: dict[str, Any] = {}
+        rests = []
+        for name, (position, mark, inode) in offset.items():
+            if name not in listed and self._local and Path(base + name).is_file():
+                listed[name] = self._local_file(name, base + name)  # rotated before
+            file = listed.get(name)
+            if file is not None and states.get(name) == file.state:
+                settled[name] = offset[name]
+                continue
+            intact = file is not None and self._intact(file, position, mark)
+            same = file is not None and file.inode == inode
+            again = None
+            if self._local and not (intact and same):
+                known = {base + other for other in offset}
+                matches = partial(self._matches, name, position, mark)
+                again = find_again(base + name, inode, known, matches)
+            moved_here = again is not None and Path(again).stat().st_ino == inode
+            if intact and not moved_here:  # also a copy that goes on, in its place
+                settled[name] = offset[name]
+                continue
+            rest = None if same or moved_here else self._held.open(name, inode)
+            if again and moved_here:
+                moved = again.removeprefix(base)
+                listed.setdefault(moved, self._local_file(moved, again))
+                settled[moved] = offset[name]
+            elif rest or again:
+                rests.append((name, rest or open_any(str(again))))
+                settled[name] = offset[name]
+            elif file is None:
+                LOG.warning("%r: %s was removed; it was read up to %s", self, name, position)
+            elif self.skip_lost:
+                warn_of_lost(self, f"what followed {position} in {name}, which was changed")
+            elif name not in states or kind_of(name) != ".parquet":
+                settled[name] = offset[name]  # to be refused where it is read
+            if name not in settled:
+                states.pop(name, None)
+            self._held.drop(name)
+        rotated = [file for name, file in listed.items() if name in settled and file not in files]
+        return [*rotated, *files], settled, rests
+
+    def _intact(self, file: Found, position: int, mark: int) -> bool:
+        """Return whether a file still begins with what was read of it."""
+        try:
+            with self._open(file.path) as opened:
+                return self._matches(file.name, position, mark, opened)
+        except FileNotFoundError:
+            return False
+
+    def _matches(self, name: str, position: int, mark: int, opened: BinaryIO) -> bool:
+        try:
+            if kind_of(name) != ".parquet" and opened.seek(0, io.SEEK_END) < position:
+                return False
+            return self._content(name, opened, False).mark(position) == mark
+        except IncompleteFileError:
+            return True  # it is being written again
+        except SourceError:
+            return False
+
+    def _read_rest(self, name: str, rest: BinaryIO, offset: dict[str, Any]) -> Iterator[Batch]:
+        """Yield what was not read of a file that has no name any more, or another content."""
+        position, _, inode = offset[name]
+        content = self._content(name, rest, True)
+        unit = "row" if kind_of(name) == ".parquet" else "byte"
+        parts = in_parts(content.entries(position), self.rows)
+        part = next(parts, [])
+        while part:
+            end, after = part[-1].end, next(parts, [])
+            reached = {**offset, name: [end, content.mark(end), inode]}
+            if not after:
+                del reached[name]  # nothing is left to look for after a crash
+            positions = [{"file": name, unit: entry.start} for entry in part]
+            yield Batch([entry.record for entry in part], positions, reached, time())
+            part = after
+
+    def _local_file(self, name: str, path: str) -> Found:
+        return found_of(name, path, self._system.info(path))
 
     def acknowledge(self, offset: Any) -> None:
         """Do nothing: files stay."""
@@ -136,7 +249,7 @@ class Files:
             name = relative(path, start)
             noted = any(part.startswith((".", "_")) for part in PurePosixPath(name).parts)
             if about["type"] == "file" and not noted and name.endswith(ENDINGS):
-                files.append(Found(name, path, about["size"] or 0))
+                files.append(found_of(name, path, about))
         if not files and not self.follow:
             raise SourceError(
                 f"{self} finds no file that ends in one of {', '.join(ENDINGS)} to read."
@@ -144,11 +257,16 @@ class Files:
         return sorted(files)
 
     def _read_file(self, file: Found, offset: Mapping[str, Any]) -> Iterator[Batch]:
-        position, mark = offset.get(file.name, (0, None))
+        position, mark, _ = offset.get(file.name, (0, None, None))
+        text = kind_of(file.name) != ".parquet"
         try:
             with self._open(file.path) as opened:
-                content = self._content(file.name, opened)
-                if mark is not None and file.name.endswith(TEXT) and file.size < position:
+                if self._local and os.fstat(opened.fileno()).st_ino != file.inode:
+                    return  # replaced since it was listed
+                if self._local and self.follow:
+                    self._held.add(file.name, opened)
+                content = self._content(file.name, opened, not self.follow)
+                if mark is not None and text and file.size < position:
                     raise SourceError(
                         f"it has {file.size} bytes, and {position} were read before: it shrank"
                     )
@@ -157,10 +275,13 @@ class Files:
                 self.waiting.discard(file.name)
                 for part in in_parts(content.entries(position), self.rows):
                     end = part[-1].end
-                    if file.name.endswith(TEXT):
+                    if text:
                         self._bytes_per_row = (end - part[0].start) / len(part)
-                    self._offset = offset = {**offset, file.name: [end, content.mark(end)]}
-                    unit = "byte" if file.name.endswith(TEXT) else "row"
+                    self._offset = offset = {
+                        **offset,
+                        file.name: [end, content.mark(end), file.inode],
+                    }
+                    unit = "byte" if text else "row"
                     positions = [{"file": file.name, unit: entry.start} for entry in part]
                     yield Batch([entry.record for entry in part], positions, offset, time())
                     if unit == "byte" and end >= file.size:
@@ -177,16 +298,22 @@ class Files:
 
     def _open(self, path: str) -> BinaryIO:
         """Open a file such that it can be read in lines of bounded length."""
-        if "file" in self._system.protocol:
+        if self._local:
             return Path(path).open("rb")
         return cast(BinaryIO, io.BufferedReader(self._system.open(path, "rb")))
 
-    def _content(self, name: str, file: BinaryIO) -> JSONLines | CSV | Parquet:
-        if name.endswith(".parquet"):
+    def _content(self, name: str, file: BinaryIO, final: bool) -> JSONLines | CSV | Parquet:
+        kind = kind_of(name)
+        if kind == ".parquet":
             return Parquet(file, name)
-        if name.endswith(".csv"):
-            return CSV(file, not self.follow)
-        return JSONLines(file, not self.follow, self.decode)
+        return CSV(file, final) if kind == ".csv" else JSONLines(file, final, self.decode)
+
+
+def found_of(name: str, path: str, about: Mapping[str, Any]) -> Found:
+    """Return a file from what its file system knows of it."""
+    times = ("mtime", "created", "modified", "LastModified", "updated", "ETag", "etag")
+    size, inode = about["size"] or 0, about.get("ino")
+    return Found(name, path, size, inode, (size, inode, *(str(about.get(key)) for key in times)))
 
 
 def relative(path: str, start: str) -> str:

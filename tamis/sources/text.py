@@ -177,5 +177,7 @@ def skip_the_end_of_a_line(file: BinaryIO, position: int) -> int:
 def mark_text(file: BinaryIO, position: int) -> int:
     """Return a checksum of the bytes before a position: a rewritten file has others there."""
     start = max(0, position - MARKED)
+    file.seek(0)
+    head = zlib.crc32(file.read(min(start, MARKED)))
     file.seek(start)
-    return zlib.crc32(file.read(position - start))
+    return zlib.crc32(file.read(position - start), head)

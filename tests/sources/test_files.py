@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tamis.sources import Batch, Files, SourceError, Unreadable
+from tamis.sources import Batch, Files, LostMessagesWarning, SourceError, Unreadable
 from tests.support.wait import END, wait_until
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -270,6 +271,84 @@ def test_a_removed_file_is_forgotten(tmp_path: Path, follow: Callable[..., Follo
     write(tmp_path / "c.jsonl", make_rows(4, 2))
     assert reader.wait_for(6) == [0, 1, 2, 3, 4, 5]
     assert set(reader.batches[-1].offset) == {"b.jsonl", "c.jsonl"}
+
+
+def rotate_by_rename(path: Path) -> None:
+    path.rename(f"{path}.1")
+
+
+def rotate_by_copy(path: Path) -> None:
+    Path(f"{path}.1").write_bytes(path.read_bytes())
+    path.write_bytes(b"")
+
+
+def rotate_and_compress(path: Path) -> None:
+    Path(f"{path}.1.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+
+@pytest.mark.parametrize("rotate", [rotate_by_rename, rotate_by_copy, rotate_and_compress])
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_a_rotated_file_is_read_to_its_end_after_a_restart(
+    tmp_path: Path, rotate: Callable[[Path], None], ending: str
+) -> None:
+    path = write(tmp_path / f"rows{ending}", make_rows(0, 30))
+    first = next(Files(path, rows=10).read())
+    rotate(path)
+    write(path, make_rows(30, 30))  # of about the same size
+    source = Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+    found = list(source.read(saved(first.offset)))
+    assert numbers([first, *found]) == list(range(60))
+    again = Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+    assert numbers(list(again.read(saved(found[3].offset)))) == list(range(50, 60))
+
+
+@pytest.mark.parametrize("replace", [rotate_by_rename, Path.unlink])
+def test_a_file_replaced_by_one_of_the_same_size_is_read(
+    tmp_path: Path, follow: Callable[..., Following], replace: Callable[[Path], None]
+) -> None:
+    path = write(tmp_path / "rows.jsonl", make_rows(10, 30))
+    reader = follow(path)
+    reader.wait_for(30)
+    replace(path)
+    write(path, make_rows(50, 30))
+    assert reader.wait_for(60) == [*range(10, 40), *range(50, 80)]
+
+
+def test_what_was_written_to_a_file_before_it_was_removed_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    source = Files(path, rows=10, follow=True, poll=0.01, patience=END)
+    reading = source.read()
+    found = [next(reading) for _ in range(3)]
+    with path.open("a") as file:
+        file.write('{"n": 30}\n{"n": 31}\n')
+    path.unlink()
+    write(path, make_rows(32, 5))
+    found += [next(reading), next(reading)]
+    assert numbers(found) == list(range(37))
+    reading.close()  # type: ignore[attr-defined]
+
+
+def test_a_file_rewritten_in_place_to_the_same_size_is_reported(
+    tmp_path: Path, follow: Callable[..., Following]
+) -> None:
+    path = write(tmp_path / "rows.jsonl", make_rows(10, 30))
+    reader = follow(path)
+    reader.wait_for(30)
+    write(path, make_rows(50, 30))
+    wait_until(lambda: reader.error is not None)
+    assert "rows.jsonl cannot be read on: it " in str(reader.error)  # shrank, or was changed
+
+
+def test_what_is_lost_of_a_file_can_be_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    first = next(Files(path, rows=10).read())
+    write(path, make_rows(50, 30))
+    with pytest.raises(SourceError, match="changed since it was read"):
+        list(Files(path, follow=True).read(saved(first.offset)))
+    source = Files(path, skip_lost=True)
+    with pytest.warns(LostMessagesWarning, match=r"what followed \d+ in rows.jsonl"):
+        assert numbers(list(source.read(saved(first.offset)))) == list(range(50, 80))
 
 
 def test_patience_ends_following(tmp_path: Path) -> None:
