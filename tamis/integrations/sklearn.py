@@ -45,9 +45,9 @@ class TamisClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        *,
         model: Factory | None = None,
         selector: Selector | None = None,
+        *,
         k: int = 32,
         epochs: int = 20,
         held: int = 10_000,
