@@ -50,7 +50,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "run"
     arguments = ["train", str(table), "--label", "digit", "--id", "name", "--out", str(out)]
-    assert main([*arguments, "--rows-per-slot", "50", "--slots", "600"]) == 0
+    assert main([*arguments, "--rows-per-slot", "50", "--slots", "300"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "3 rows rejected" in printed
     pattern = r"clean ratio: (0\.\d+) of the rows held; (0\.\d+) \(([01]\.\d+) to ([01]\.\d+)\)"
@@ -64,7 +64,7 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
         json.loads(line)["reason"] for line in (out / "rejects.jsonl").read_text().splitlines()
     ]
     assert sorted(reasons) == ["fields do not fit the header", "inputs not finite", "label missing"]
-    assert len((out / "log.jsonl").read_text().splitlines()) == 600
+    assert len((out / "log.jsonl").read_text().splitlines()) == 300
 
     data = digits()
     ground_truth = GroundTruth.of(
@@ -232,7 +232,8 @@ def test_train_settles_what_the_selector_wants(
     logs = []
     for number, more in enumerate(([], settled.split(), ["--window", "3", "--warm-up", "190"])):
         out = tmp_path / str(number)
-        assert main([*arguments, *more, "--slots", "220", "--out", str(out)]) == 0
+        few = ["--slots", "205", "--k", "4", "--rows-per-slot", "1", "--out", str(out)]
+        assert main([*arguments, *more, *few]) == 0
         lines = (out / "log.jsonl").read_text().splitlines()
         logs.append([json.loads(line)["loss"] for line in lines])
     assert logs[0] == logs[1]

@@ -25,8 +25,17 @@ def quick() -> RiverClassifier:
     return RiverClassifier(model=logistic, selector=Naive(), k=4, held=50)
 
 
+def marks_of(check) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if "memory_growth" in check.__name__ else []
+
+
 @pytest.mark.parametrize(
-    "check", [check for check in checks.yield_checks(quick()) if check.__name__ not in LEFT_OUT]
+    "check",
+    [
+        pytest.param(check, marks=marks_of(check))
+        for check in checks.yield_checks(quick())
+        if check.__name__ not in LEFT_OUT
+    ],
 )
 def test_the_checks_of_river(check) -> None:
     check(quick())
@@ -76,6 +85,7 @@ def noisy(count: int):
         yield x, y ^ (torch.rand((), generator=rng).item() < 0.3), y
 
 
+@pytest.mark.slow
 def test_progressive_validation_in_a_pipeline() -> None:
     small = RiverClassifier(2, selector=Plausible(neighbours=Neighbours(voters=256)), k=16)
     model = preprocessing.StandardScaler() | small
@@ -88,6 +98,7 @@ def test_progressive_validation_in_a_pipeline() -> None:
     assert found.get() > 0.8
 
 
+@pytest.mark.slow
 def test_drift_detectors() -> None:
     """Classes change places half-way: the detector notices, and another model is reset."""
     rows = list(datasets.Phishing().take(300))

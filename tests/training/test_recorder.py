@@ -80,7 +80,7 @@ def about_of(table: Table) -> RunMetadata:
 
 
 def train(
-    folder: Path, table: Table, corrections: Path | None = None, slots: int = 600
+    folder: Path, table: Table, corrections: Path | None = None, slots: int = 500
 ) -> tuple[Trainer, RunRecorder]:
     trainer = make_trainer(table)
     recorder = RunRecorder(folder, trainer, about_of(table), corrections)
@@ -128,7 +128,7 @@ def test_all_that_a_page_needs_is_there(run, truth) -> None:
     assert about.ended == "done"
     assert about.versions["torch"]
     points = EstimateHistory(folder).points
-    assert [point.slot for point in points] == list(range(49, 600, 50))
+    assert [point.slot for point in points] == list(range(49, 500, 50))
     assert points[2].value == pytest.approx(0.7, abs=0.07)
     assert sum(point.confusion is not None for point in points) == 1
     index = SuspectIndex(folder)

@@ -64,7 +64,7 @@ def stream_of(blobs: Samples, rows_per_slot: int = 4) -> Iterator[Samples]:
 def test_same_seed_same_numbers(kind, blobs: Samples) -> None:
     def play() -> tuple[list[Slot], dict[str, torch.Tensor]]:
         trainer = make_trainer(kind(), buffer=Reservoir(50), model=make_model(mlp), window=3)
-        return list(trainer.run(stream_of(blobs))), trainer.model.state_dict()
+        return list(trainer.run(stream_of(blobs, 8))), trainer.model.state_dict()
 
     (slots, weights), (again, weights_again) = play(), play()
     assert [slot.loss for slot in slots] == [slot.loss for slot in again]
@@ -301,6 +301,7 @@ def test_a_buffer_that_cannot_be_saved_is_refused() -> None:
         make_trainer(buffer=Mine(5)).state_dict()
 
 
+@pytest.mark.slow
 def test_ogrs_trains_better_than_naive_where_rows_recur() -> None:
     data = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
     weight = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))

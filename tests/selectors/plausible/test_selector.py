@@ -176,6 +176,7 @@ def test_where_no_row_is_new_first_looks_change_nothing(blobs: Samples, blob_mod
     assert chosen[0][1] == chosen[1][1]
 
 
+@pytest.mark.slow
 def test_a_fall_of_the_clean_ratio_is_noticed_by_rows_looked_at_for_the_first_time() -> None:
     """Rows that were trained on agree with their label, right or wrong."""
     data, found = digits(), []
