@@ -230,6 +230,18 @@ def test_mistakes_that_do_not_follow_pairs_are_no_trouble(monkeypatch: pytest.Mo
     assert abs(found.value - 0.6) < 0.03
 
 
+def test_few_wrong_labels_that_all_differ_do_not_concentrate() -> None:
+    tracker = Tracker(10, half_life=1e9)
+    predicted = torch.zeros(500, dtype=torch.long)
+    labels = predicted.clone()
+    labels[:9] = torch.arange(1, 10)  # each wrong class once
+    probabilities = 0.99999 * torch.eye(10)[predicted] + 1e-6
+    tracker.update(probabilities, labels)
+    assert tracker._most_overlap() == 0
+    tracker.update(probabilities[:40], torch.ones(40, dtype=torch.long))  # now most are of one
+    assert tracker._most_overlap() > 0
+
+
 def test_of_two_classes_there_is_one_to_be_wrong_for() -> None:
     tracker = Tracker(2, half_life=1e9)
     probabilities = torch.tensor([[0.9, 0.1]]).repeat(1000, 1)

@@ -3,6 +3,7 @@
 python -m tests.support.mutation [--seed N] [--each N] [--rooms NAME ...] [--again] [--complete]
 
 Results are kept as they come, in results/mutation/mutants.csv: a second call goes on from there.
+Those of code that has changed since are dropped at the end.
 Why no test can notice a mutant is in tests/support/mutation/reasons.csv; one that is listed there
 counts as a survivor, and runs with --again only.
 """
@@ -18,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
-from tests.support.mutation.draw import ROOMS, draw
+from tests.support.mutation.draw import ROOMS, draw, mutants_in
 from tests.support.mutation.operators import Mutant
 from tests.support.mutation.results import Result, read, reasons, save, write_page
 from tests.support.mutation.trial import ALL, NEAR, NO_END, Copy
@@ -62,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sorted({one.killed_by for one in found.values()} - {"", NO_END})
             )
             due = {key for key, result in found.items() if result.killed_by in failing}
+    present = {mutant.key for room in ROOMS for mutant in mutants_in(ROOT, room)}
+    save({key: result for key, result in read().items() if key in present})
     return write_page()
 
 

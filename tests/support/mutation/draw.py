@@ -28,16 +28,17 @@ def draw(root: Path, seed: int, each: int, rooms: Iterable[str] = ROOMS) -> list
 
     drawn: list[Mutant] = []
     for room in rooms:
-        names = [str(path.relative_to(root)) for path in (root / "tamis" / room).rglob("*.py")]
-        found = [
-            mutant
-            for name in names
-            if name not in LEFT_OUT
-            for mutant in mutants_of(root / name, name)
-        ]
-        found.sort(key=lambda mutant: order(mutant.key))
+        found = sorted(mutants_in(root, room), key=lambda mutant: order(mutant.key))
         turns = sorted(OPERATORS, key=lambda operator: order(f"{room}:{operator}"))
         queues = [[mutant for mutant in found if mutant.operator == name] for name in turns]
         in_turn = (mutant for turn in zip_longest(*queues) for mutant in turn if mutant)
         drawn += islice((one for one in in_turn if parses(one, root / one.file)), each)
     return drawn
+
+
+def mutants_in(root: Path, room: str) -> list[Mutant]:
+    """Return all mutants of a room."""
+    names = [str(path.relative_to(root)) for path in (root / "tamis" / room).rglob("*.py")]
+    return [
+        mutant for name in names if name not in LEFT_OUT for mutant in mutants_of(root / name, name)
+    ]
