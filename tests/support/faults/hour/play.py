@@ -88,6 +88,8 @@ class Played:
         for consumer in self.consumers:
             if consumer.process and consumer.since_start >= 5:
                 self._sample(minute, consumer.name, resident(consumer.process.pid))
+            if consumer.unbroken:
+                self._sample(minute, f"{consumer.name} unbroken", resident(consumer.unbroken.pid))
         for reviewer in self.reviewers:
             self._sample(
                 minute, f"page of {reviewer.consumer.name}", resident(reviewer.process.pid)
@@ -96,6 +98,8 @@ class Played:
     def _sample(self, minute: float, name: str, size: int | None) -> None:
         if size:
             self.memory.append((minute, name, size))
+            with (self.folder / "memory.csv").open("a") as file:
+                file.write(f"{minute:.2f},{name},{size}\n")
 
 
 class Conductor:
