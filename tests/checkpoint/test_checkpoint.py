@@ -143,7 +143,7 @@ def goes_on_as_if_unbroken(make: Make, stream: list[Any], folder: Path, others: 
 
 
 @pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("window", ["average", 3])
+@pytest.mark.parametrize("window", ["average", pytest.param(3, marks=pytest.mark.slow)])
 def test_every_selector_goes_on(kind, window: Any, blobs: Samples, tmp_path: Path) -> None:
     def make() -> Trainer:
         return make_trainer(kind(), window=window, warm_up=3)

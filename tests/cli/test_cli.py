@@ -211,7 +211,7 @@ def test_list_names_everything(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize("name", [kind.__name__ for kind in SELECTORS if kind is not Oracle])
 def test_train_takes_every_selector(name: str, table: Path, tmp_path: Path) -> None:
     arguments = ["train", str(table), "--label", "digit", "--drop", "name", "--selector", name]
-    few = ["--slots", "30", "--warm-up", "5", "--rows-per-slot", "50", "--out", str(tmp_path)]
+    few = ["--slots", "15", "--warm-up", "5", "--rows-per-slot", "50", "--out", str(tmp_path)]
     assert main([*arguments, *few, "--window", "average", "--buffer", "PuriDivER"]) == 0
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     assert all(json.loads(line)["loss"] is not None for line in lines)

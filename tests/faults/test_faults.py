@@ -32,7 +32,7 @@ def test_what_is_cut_short_is_noticed(tmp_path: Path) -> None:
 
 
 def test_disks_that_fail_lose_nothing(tmp_path: Path) -> None:
-    row = failing_disks(tmp_path, 20)
+    row = failing_disks(tmp_path, 8)
     assert row.met, row
 
 

@@ -443,6 +443,7 @@ def test_it_ends_above_random_picks_where_half_of_the_labels_are_wrong() -> None
     assert ours > naive + 0.02
 
 
+@pytest.mark.slow
 def test_it_ends_no_lower_than_random_picks_where_nearly_all_labels_are_right() -> None:
     ours, naive = (trained(kind, Symmetric, 0.95)[1] for kind in (Plausible, Naive))
     assert ours > naive - 0.01
