@@ -31,6 +31,7 @@ from tamis.sources.rotation import (
     is_rotated,
     kind_of,
     open_any,
+    still_named,
 )
 from tamis.sources.text import CSV, JSONLines
 
@@ -157,7 +158,7 @@ class Files:
             again = None
             matches = partial(self._matches, name, position, mark)
             if self._local and not (intact and same):
-                known = {other[2] for other in offset.values()} - {inode}
+                known = still_named(base, offset) - {inode}
                 again = find_again(base + name, inode, known, matches)
             found = None if again is None else self._local_file(again.removeprefix(base), again)
             moved_here = found is not None and found.inode == inode

@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 MOST_HELD = 128
 """Files held open while they are followed: what is written to a removed one is still read."""
@@ -45,6 +46,19 @@ def open_any(path: str) -> BinaryIO:
             raise OSError(f"{path} cannot be unpacked: {error}") from None
     unpacked.seek(0)
     return unpacked
+
+
+def still_named(base: str, offset: Mapping[str, Any]) -> set[int]:
+    """Return the inodes of the files that are still under the names that they were read by.
+
+    The inode of one that is gone may be that of another file by now.
+    """
+    found = set()
+    for name, (_, _, inode) in offset.items():
+        with suppress(OSError):
+            if Path(base + name).stat().st_ino == inode:
+                found.add(inode)
+    return found
 
 
 def find_again(path: str, inode: int | None, known: set[int], matches: Matches) -> str | None:

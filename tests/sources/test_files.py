@@ -304,6 +304,23 @@ def test_a_rotated_file_is_read_to_its_end_after_a_restart(
     assert numbers(list(again.read(saved(found[3].offset)))) == list(range(50, 60))
 
 
+def test_a_copy_may_have_the_inode_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    """File systems give the inode of a removed file to the next one."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    first = next(Files(path, rows=10).read())
+    rotate_and_compress(path)
+    inode = Path(f"{path}.1.gz").stat().st_ino
+    write(path, make_rows(30, 5))
+    offset = {"rows.jsonl.0": [40, 1, inode], **saved(first.offset)}
+    source = Files(path, rows=10, follow=True, poll=0.01)
+    found = [first]
+    for batch in source.read(offset):
+        found.append(batch)
+        if len(numbers(found)) >= 35:
+            break
+    assert numbers(found) == list(range(35))
+
+
 @pytest.mark.parametrize("more", [5, 300])
 def test_a_file_truncated_while_it_is_read_is_read_on_from_its_copy(
     tmp_path: Path, more: int
