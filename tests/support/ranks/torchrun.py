@@ -21,6 +21,7 @@ import torch
 
 from tamis import Plausible, Replay, Sliding, Tracker
 from tamis.distributed import RankCheckpoints, RankLostError, Ranks, RankTrainer
+from tamis.distributed.group import disconnect
 from tamis.models import mlp, start
 from tamis.selectors import Selector
 from tamis.streams import Steps, Symmetric, digits
@@ -88,6 +89,9 @@ def be_rank(jobs: Mapping[str, Job], job: str, folder: Path) -> None:
     answer = jobs[job](ranks, folder)
     if ranks.number == 0:
         (folder / f"{job}.json").write_text(json.dumps(answer))
+    # Ranks leave together: once torch aborted a rank that closed its connections after the other.
+    ranks.gather("end", torch.zeros(1))
+    disconnect()
 
 
 def launch(
