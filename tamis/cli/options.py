@@ -7,6 +7,7 @@ from pathlib import Path
 
 ON_BAD = ("raise", "skip", "quarantine")
 POLICIES = ("block", "drop oldest", "every nth")
+KIND_NAMES = ("number", "category", "boolean", "datetime", "text", "id", "constant", "array")
 LOGGER_NAMES = ("tensorboard", "mlflow", "wandb")
 
 
@@ -73,6 +74,18 @@ def positive(text: str) -> int:
     if number < 1:
         raise ArgumentTypeError(f"{text} is not above 0")
     return number
+
+
+def column_kind(text: str) -> tuple[str, str]:
+    """Return a column and the kind that it is to be.
+
+    >>> column_kind("zip=category")
+    ('zip', 'category')
+    """
+    column, equals, kind = text.rpartition("=")
+    if not equals or kind not in KIND_NAMES:
+        raise ArgumentTypeError(f"{text} is no COLUMN=KIND with one of {', '.join(KIND_NAMES)}")
+    return column, kind
 
 
 def window(text: str) -> int | str:

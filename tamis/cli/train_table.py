@@ -18,6 +18,7 @@ from tamis.cli.running import (
     print_suspects,
     slot_note,
 )
+from tamis.cli.schema_table import print_table
 from tamis.cli.train import MIN_SLOTS
 from tamis.errors import UsageError
 from tamis.monitoring.progress import Bar
@@ -31,10 +32,13 @@ def train_table(options: Namespace) -> int:
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
-    columns = {"id_column": options.id, "drop": options.drop}
     table = open_table(
-        options.file, options.label, validator, **columns, rows_per_slot=options.rows_per_slot
-    )
+        options.file, options.label, validator, id_column=options.id, drop=options.drop,
+        rows_per_slot=options.rows_per_slot, kinds=dict(options.kind),
+    )  # fmt: skip
+    print_table(table, console, complete=options.dry_run)
+    if options.dry_run:
+        return 0
     validator.classes = len(table.classes)
     model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
     trainer = build_trainer(options, model, selector, len(table.classes), validator)
@@ -42,7 +46,7 @@ def train_table(options: Namespace) -> int:
     slots = options.slots or max(len(table), MIN_SLOTS)
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     metadata = RunMetadata(
-        table.path.name, table.classes, table.input_shape, table.columns, slots, settings
+        table.name, table.classes, table.input_shape, table.columns, slots, settings
     )
     with open_run(
         options,
@@ -74,29 +78,21 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     if not options.test:
         return None
     strict = Validator(len(table.classes))
-    test = open_table(options.test, options.label, strict, id_column=options.id, drop=options.drop)
-    unknown = sorted(set(test.classes) - set(table.classes))
-    if unknown or test.input_shape != table.input_shape:
-        raise UsageError(
-            f"{options.test} has "
-            + (f"labels never trained on: {', '.join(unknown)}." if unknown else "other columns.")
-        )
-    numbers = {name: number for number, name in enumerate(table.classes)}
-    mine = torch.tensor([numbers[name] for name in test.classes])
+    test = open_table(options.test, options.label, strict, schema=table.schema)
     rows = [strict.validate(samples) for samples, _ in test.named(validator=strict)]
     labels = torch.cat([samples.labels for samples in rows])
-    return torch.cat([samples.inputs for samples in rows]), mine[labels]
+    return torch.cat([samples.inputs for samples in rows]), labels
 
 
 def table_settings(table: Table) -> dict[str, object]:
     """Return what must be the same when a run is resumed, beside the trainer's settings."""
     return {
-        "file": table.path.name,
-        "label": table.label,
+        "file": table.name,
+        "label": table.schema.label,
         "drop": list(table.drop),
         "rows": table.rows,
         "rows_per_slot": table.rows_per_slot,
         "classes": list(table.classes),
-        "id": table.id_column,
+        "id": table.schema.id,
         "content": table.digest[:16],
     }

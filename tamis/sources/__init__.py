@@ -13,6 +13,8 @@ from tamis.sources.protocol import BadRecordError, Batch, Source, SourceError, U
 from tamis.sources.redis_stream import RedisStream
 from tamis.sources.rejects import Rejects
 from tamis.sources.rows import Columns, Row
+from tamis.sources.schema import Schema, infer_schema, read_schema, write_schema
+from tamis.sources.table_files import open_reader
 from tamis.sources.tables import Table, open_table
 from tamis.sources.validation import BadInputError, OnBad, Validator
 
@@ -35,6 +37,7 @@ __all__ = [
     "RedisStream",
     "Rejects",
     "Row",
+    "Schema",
     "Source",
     "SourceError",
     "SourceStats",
@@ -43,6 +46,10 @@ __all__ = [
     "Unreadable",
     "Validator",
     "from_json",
+    "infer_schema",
+    "open_reader",
     "open_source",
     "open_table",
+    "read_schema",
+    "write_schema",
 ]

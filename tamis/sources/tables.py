@@ -1,49 +1,91 @@
-"""A user's own table as a stream: CSV, Parquet or NPZ, label column by name.
+"""A user's own table as a stream: a file or a frame, its columns by a schema.
 
-A first scan of the file finds the classes, the scale of the columns, the number of rows and a
-digest of the content. Then the file is read in order, a chunk a slot, and never held in memory
-complete (except NPZ).
+A first reading finds the schema, the classes and the number of rows, a second one the scale of the
+columns; a table that fits into the sample of the first is not read again. Then rows are read in
+order, a chunk a slot, and a file is never held in memory complete (except NPZ and JSON).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from itertools import islice
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tamis.data import Samples
-from tamis.sources.table_files import TableFile
+from tamis.sources.schema import Schema, infer_schema
+from tamis.sources.schema.cells import Cells, text_of, texts_of
+from tamis.sources.schema.labels import check_classes
+from tamis.sources.schema.record import in_order
+from tamis.sources.schema.sample import RowSample
+from tamis.sources.table_blocks import Block, TableReader
+from tamis.sources.table_files import open_reader
 from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
 
-SCAN_ROWS = 4096
-MOST_CLASSES = 1000
-"""Distinct labels from which on they must repeat, each twice in the mean, to be classes."""
+BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Table(TableFile):
-    """A file of labelled rows that was scanned once, ready to be read as a stream.
+class Table:
+    """Labelled rows that were read once for their schema, ready to be read as a stream.
 
     Iterating yields `Samples`; `named` yields them with the names of their rows; `play` is the
-    stream with a position, for a `TrainingRun`. `digest` identifies the content: columns, labels,
-    ids and numbers of all rows in order.
+    stream with a position, for a `TrainingRun`; `records` returns rows as they were written.
+
+    Parameters
+    ----------
+    reader: reads the file or the frame.
+    schema: what the columns are.
+    rows_per_slot: rows of one chunk.
+    validator: takes the rows that cannot be read.
+    rows: number of rows, those included.
+    mean, deviation: of each number of an encoded row; 0 and 1 for codes and n-grams.
+    drop: columns left out by name.
+    missing: by column, cells that were estimated, or have the code for missing.
+    unreadable: by column, cells that hold something else than its kind, taken as missing.
+    label_counts: how many rows each class has.
     """
 
+    reader: TableReader
+    schema: Schema
     rows_per_slot: int
     validator: Validator
-    classes: tuple[str, ...]
     rows: int
-    input_shape: tuple[int, ...]
     mean: Tensor
     deviation: Tensor
-    digest: str
+    drop: tuple[str, ...] = ()
+    missing: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    label_counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.reader.name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in the order of their numbers."""
+        return self.schema.classes
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of inputs."""
+        return self.schema.input_shape
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of an encoded row, where it is flat."""
+        return self.schema.names if len(self.input_shape) == 1 else ()
+
+    @property
+    def digest(self) -> str:
+        """Checksum of the content."""
+        return self.reader.digest
 
     def __len__(self) -> int:
         return -(-self.rows // self.rows_per_slot)
@@ -52,38 +94,73 @@ class Table(TableFile):
         """Return the table as a stream with a position."""
         return Playback(self)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the inputs, where each is a number."""
-        if len(self.input_shape) != 1:
-            return ()
-        return tuple(next(self.chunks(1)).columns)
-
     def __iter__(self) -> Iterator[Samples]:
         for samples, _ in self.named(self.rows_per_slot, self.validator):
             yield samples
 
     def named(
-        self, size: int = SCAN_ROWS, validator: Validator | None = None, skip: int = 0
+        self, size: int = BLOCK_ROWS, validator: Validator | None = None, skip: int = 0
     ) -> Iterator[tuple[Samples, list[str]]]:
         """Yield samples and the names of their rows; rows that cannot be read go to the validator.
 
         The first `skip` chunks are left out, as rows that were read before.
         """
-        numbers = {name: number for number, name in enumerate(self.classes)}
-        for chunk in islice(self.chunks(size), skip, None):
-            if validator:
-                validator.reject(chunk.malformed, BAD_FIELDS)
-                empty = [
-                    row for row, name in zip(chunk.rows, chunk.labels, strict=True) if not name
-                ]
-                validator.reject(empty, NO_LABEL)
-            kept = [at for at, name in enumerate(chunk.labels) if name]
-            labels = torch.tensor([numbers[chunk.labels[at]] for at in kept], dtype=torch.long)
-            ids = torch.tensor([chunk.rows[at] for at in kept], dtype=torch.long)
-            inputs = torch.from_numpy(chunk.numbers[kept])
-            samples = Samples(inputs, labels, ids, torch.zeros_like(ids))
-            yield samples, [chunk.names[at] for at in kept]
+        per_block = max(BLOCK_ROWS // size, 1) * size
+        for block in self.reader.blocks(per_block, self._names):
+            if not len(block) or block.start + len(block) <= skip * size:
+                continue
+            encoded = EncodedBlock(self.schema, block)
+            for start in range(max(block.start, skip * size), block.start + len(block), size):
+                yield encoded.part(start, start + size, validator)
+
+    def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
+        """Return rows by number as they were written, all columns as text."""
+        wanted, found = set(rows), {}
+        for block in self.reader.blocks(BLOCK_ROWS, self._names):
+            for at, row in enumerate(block.rows):
+                if row in wanted:
+                    cells = block.columns.items()
+                    found[row] = {name: written(column[at]) for name, column in cells}
+            if len(found) == len(wanted):
+                break
+        return found
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(column.name for column in self.schema.columns), self.schema.label]
+
+
+class EncodedBlock:
+    """A block of rows with their inputs, labels and names, to be taken apart into chunks."""
+
+    def __init__(self, schema: Schema, block: Block) -> None:
+        self.block = block
+        self.rows = np.array(block.rows, np.int64)
+        self.inputs = schema.encode(block.columns) if block.rows else np.empty((0, 1), np.float32)
+        labels = block.columns[schema.label]
+        self.labels = schema.label_numbers(labels)
+        self.labelled = np.array([bool(text) for text in texts_of(labels)], bool)
+        named = schema.id is not None and schema.id in block.columns
+        names: Iterable[Any] = block.columns[schema.id] if named and schema.id else block.rows
+        self.names = [written(name) for name in names]
+
+    def part(self, start: int, stop: int, validator: Validator | None) -> tuple[Samples, list[str]]:
+        """Return the rows of some numbers; those that cannot be read go to the validator."""
+        at = slice(*np.searchsorted(self.rows, [start, stop]).tolist())
+        labelled, rows = self.labelled[at], self.rows[at]
+        if validator:
+            malformed = [row for row in self.block.malformed if start <= row < stop]
+            validator.reject(malformed, BAD_FIELDS)
+            validator.reject(rows[~labelled].tolist(), NO_LABEL)
+        ids = torch.from_numpy(rows[labelled])
+        samples = Samples(
+            torch.from_numpy(self.inputs[at][labelled]),
+            torch.from_numpy(self.labels[at][labelled]),
+            ids,
+            torch.zeros_like(ids),
+        )
+        names = self.names[at]
+        return samples, [names[place] for place in np.flatnonzero(labelled).tolist()]
 
 
 class Playback:
@@ -102,7 +179,7 @@ class Playback:
         table = self.table
         for samples, names in table.named(table.rows_per_slot, table.validator, self.offset):
             self.offset += 1
-            yield samples, names if table.id_column else None
+            yield samples, names if table.schema.id else None
 
     def acknowledge(self) -> None:
         """Do nothing: a file stays as it is."""
@@ -112,67 +189,130 @@ class Playback:
 
 
 def open_table(
-    path: Path,
+    table: Any,
     label: str,
     validator: Validator,
     *,
     id_column: str | None = None,
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
+    kinds: Mapping[str, str] | None = None,
+    schema: Schema | None = None,
 ) -> Table:
-    """Return a table after one scan for classes, number of rows, mean and deviation."""
-    file = TableFile(path, label, id_column, tuple(drop))
-    names: set[str] = set()
-    rows = 0
+    """Return a table after a reading for its schema, or a check against one that is given.
+
+    Parameters
+    ----------
+    table: a file, a frame of pandas, Polars or pyarrow, a list of records, or columns by name.
+    label: column of the labels.
+    validator: takes the rows that cannot be read.
+    id_column: column that identifies the rows.
+    drop: columns to leave out.
+    rows_per_slot: rows of one chunk.
+    kinds: kinds of columns by name, in place of those found out.
+    schema: schema that the table must fit, as that of the training table for a test table.
+    """
+    expected = [label, *drop, *([id_column] if id_column else [])]
+    known = [column.name for column in schema.inputs] if schema else []
+    reader = open_reader(table, [*expected, *known], drop)
+    first = FirstReading(reader, label, expected)
+    if schema:
+        schema.check(first.names, reader.name)
+        unknown = sorted(set(first.labels) - set(schema.classes))
+        if unknown:
+            some = ", ".join(unknown[:5])
+            raise BadInputError(f"{reader.name} has labels never trained on: {some}.")
+    else:
+        check_classes(reader.name, label, first.labels, first.rows)
+        left = {label, id_column, *drop}
+        declared = {name: kind for name, kind in reader.kinds.items() if name not in left}
+        schema = infer_schema(
+            first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
+            kinds=declared | dict(kinds or {}), drop=drop,
+        )  # fmt: skip
+    complete = first.sample.complete
+    blocks: Iterable[Mapping[str, Cells]] = (
+        first.sample.blocks
+        if complete
+        else (block.columns for block in reader.blocks(BLOCK_ROWS, first.names))
+    )
+    measured = measure(schema, blocks)
+    return Table(
+        reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
+        tuple(drop), measured.missing, measured.unreadable, first.labels,
+    )  # fmt: skip
+
+
+class FirstReading:
+    """Names, labels, number of rows and a sample of a table."""
+
+    def __init__(self, reader: TableReader, label: str, expected: Sequence[str]) -> None:
+        self.rows = 0
+        self.labels: Counter[str] = Counter()
+        self.sample = RowSample()
+        self.names: list[str] = []
+        for block in reader.blocks(BLOCK_ROWS):
+            self.names = list(dict.fromkeys([*self.names, *block.columns]))
+            self.rows += len(block)
+            if block.rows:
+                cells = block.columns.get(label, ())
+                if isinstance(cells, np.ndarray) and cells.ndim > 1:
+                    raise BadInputError(
+                        f"{reader.name}: {label!r} must be a flat array, one label for each row."
+                    )
+                self.labels.update(texts_of(cells))
+                self.sample.update(block.columns)
+        self.labels.pop("", None)
+        for name in expected:
+            if name not in self.names:
+                has = ", ".join(self.names) or "none"
+                raise BadInputError(f"{reader.name} has no column {name!r}; it has {has}.")
+        if not set(self.names) - set(expected):
+            raise BadInputError(f"{reader.name} has no column of inputs beside {label!r}.")
+        if not self.labels:
+            raise BadInputError(f"{reader.name} holds no labelled row.")
+
+
+class Measured(NamedTuple):
+    """Mean and deviation of all numbers; how many cells of a column are missing or unreadable."""
+
+    mean: Tensor
+    deviation: Tensor
+    missing: Mapping[str, int]
+    unreadable: Mapping[str, int]
+
+
+def measure(schema: Schema, blocks: Iterable[Mapping[str, Cells]]) -> Measured:
+    """Return the scale of all numbers, and what is missing."""
     count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
-    shape: tuple[int, ...] | None = None
-    columns: list[str] = []
-    content = sha256()
-    for chunk in file.chunks(SCAN_ROWS):
-        texts = (chunk.columns, chunk.labels, chunk.names, chunk.malformed)
-        content.update(json.dumps(texts).encode() + chunk.numbers.tobytes())
-        names.update(name for name in chunk.labels if name)
-        rows += len(chunk.rows) + len(chunk.malformed)
-        shape, columns = chunk.numbers.shape[1:], chunk.columns
-        flat = chunk.numbers.astype(np.float64)
-        if len(shape) > 1:  # an image has one scale, a table one for each column
+    missing: Counter[str] = Counter()
+    unreadable: Counter[str] = Counter()
+    shape, numbers = schema.input_shape, schema.layout.numbers
+    for columns in blocks:
+        if not len(next(iter(columns.values()), ())):
+            continue
+        flat = schema.encode(columns).astype(np.float64)
+        if len(shape) > 1:  # a picture has one scale, a table one for each column
             flat = flat.reshape(-1, 1)
+        else:
+            missing.update(
+                {c.name: c.missing_in(flat[:, schema.places[c.name]]) for c in schema.inputs}
+            )
+        unreadable.update(schema.unreadable(columns))
         finite = np.isfinite(flat)
         values = np.where(finite, flat, 0)
         count = count + finite.sum(axis=0)
         total = total + values.sum(axis=0)
         squares = squares + (values**2).sum(axis=0)
-    if shape is None or not names:
-        raise BadInputError(f"{path} holds no labelled row.")
-    if rows > 1 and shape == (len(columns),):
-        refuse_text(path, columns, count)
-    if len(names) > MOST_CLASSES and 2 * len(names) > rows:
-        raise BadInputError(
-            f"{path}: column {label!r} has {len(names)} distinct values in {rows} rows. These are"
-            " no classes: is it a number to predict, or an id?"
-        )
-    number = np.maximum(count, 1)
-    mean = total / number
-    deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))
-    return Table(
-        path, label, id_column, file.drop, rows_per_slot, validator, in_order(names), rows,
-        shape, torch.tensor(mean).float(), torch.tensor(deviation).float(),
-        content.hexdigest(),
-    )  # fmt: skip
+    mean = total / np.maximum(count, 1)
+    deviation = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0))
+    if len(shape) == 1:
+        mean[numbers:], deviation[numbers:] = 0, 1
+    return Measured(
+        torch.tensor(mean).float(), torch.tensor(deviation).float(), missing, unreadable
+    )
 
 
-def in_order(names: set[str]) -> tuple[str, ...]:
-    """Return class names in order: as numbers where all are integers, else alphabetically."""
-    try:
-        return tuple(sorted(names, key=int))
-    except ValueError:
-        return tuple(sorted(names))
-
-
-def refuse_text(path: Path, columns: Sequence[str], count: np.ndarray) -> None:
-    """Raise where a column has not a single number: it holds text, and no row could be used."""
-    for name, numbers in zip(columns, count, strict=True):
-        if not numbers:
-            raise BadInputError(
-                f"{path}: column {name!r} holds no number; leave it out with --drop {name}."
-            )
+def written(cell: Any) -> str:
+    """Return a cell as it was written."""
+    return cell if isinstance(cell, str) else text_of(cell)
