@@ -1,8 +1,27 @@
-"""Tables of numbers, categories and texts: what the columns of an encoded row are."""
+"""Tables of numbers, categories and texts: the layout of an encoded row, and a model for them.
+
+Numbers are embedded piecewise linearly (Gorishniy, Rubachev and Babenko, NeurIPS 2022), and a few
+networks share all weights but a scale of their inputs (TabM-mini: Gorishniy, Kotelnikov and
+Babenko, ICLR 2025).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+CATEGORY_WIDTH, TEXT_WIDTH = 8, 32
+"""Numbers that stand for a category, and for a text."""
+SPREAD = 0.3
+"""Standard deviation of the first weights of these: less than that of the numbers, which is 1."""
+SOFT_LIMIT = 3.0
+"""Deviations beyond which numbers are bent back; none gets farther (RealMLP's smooth clipping)."""
+LOOKED = 20_000
+"""Rows that quartiles and bins are taken from, spread over those given."""
 
 
 @dataclass(frozen=True)
@@ -25,3 +44,114 @@ class TableLayout:
     def width(self) -> int:
         """Columns of an encoded row."""
         return self.numbers + len(self.categories) + sum(tokens for tokens, _ in self.texts)
+
+
+class TableModel(nn.Module):
+    """Embeddings for every kind of column, and several perceptrons that share their weights.
+
+    The last layer is linear in the features of all members side by side, so that logits are their
+    mean. In training each row goes through one member, drawn at random: each learns its own way,
+    and their mistakes are averaged out. `torch`'s generator draws, as for dropout.
+
+    Parameters
+    ----------
+    layout: what the columns of a row are.
+    classes: classes to predict.
+    rows: encoded rows that the scale and the bins of the numbers are taken from.
+    width: hidden units of a member, in each of two layers.
+    members: perceptrons.
+    bins: intervals of a number, each with as many rows as any other.
+    dropout: share of hidden units dropped in training.
+    """
+
+    def __init__(
+        self,
+        layout: TableLayout,
+        classes: int,
+        rows: Tensor,
+        *,
+        width: int = 64,
+        members: int = 8,
+        bins: int = 16,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.layout, self.members = layout, members
+        self.numbers = NumberEmbedding(rows[:, : layout.numbers], bins)
+        self.categories = nn.ModuleList(
+            nn.Embedding(codes, min(CATEGORY_WIDTH, codes)) for codes in layout.categories
+        )
+        self.texts = nn.ModuleList(
+            nn.Embedding(buckets, TEXT_WIDTH, padding_idx=0) for _, buckets in layout.texts
+        )
+        for table in [*self.categories, *self.texts]:
+            with torch.no_grad():
+                table.weight.mul_(SPREAD)
+        embedded = [part.embedding_dim for part in [*self.categories, *self.texts]]
+        size = self.numbers.width + sum(embedded)
+        self.signs = nn.Parameter(torch.randint(2, (members, size)) * 2.0 - 1)
+        layers: list[nn.Module] = []
+        for before, after in pairwise([size, width, width]):
+            layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
+        self.trunk = nn.Sequential(*layers)
+        self.head = nn.Linear(members * width, classes)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the logits of each row."""
+        features: Tensor = self.trunk(self.embed(rows)[:, None] * self.signs)
+        if self.training:
+            drawn = torch.randint(self.members, (len(rows), 1), device=rows.device)
+            others = torch.arange(self.members, device=rows.device) != drawn
+            features = (features * self.members).masked_fill(others[:, :, None], 0)
+        logits: Tensor = self.head(features.flatten(1))
+        return logits
+
+    def embed(self, rows: Tensor) -> Tensor:
+        """Return what stands for the columns of each row, side by side."""
+        layout = self.layout
+        sizes = [layout.numbers, *[1] * len(self.categories), *[size for size, _ in layout.texts]]
+        numbers, *rest = rows.split(sizes, dim=1)
+        parts = [self.numbers(numbers.to(self.signs.dtype))]
+        for table, codes in zip([*self.categories, *self.texts], rest, strict=True):
+            ids = codes.long()
+            # The mean over what is not padding; a category is one code, missing or not.
+            kept = torch.ones_like(ids) if ids.shape[1] == 1 else (ids > 0).long()
+            parts.append(table(ids).sum(dim=1) / kept.sum(dim=1, keepdim=True).clamp_min(1))
+        return torch.cat(parts, dim=1)
+
+
+class NumberEmbedding(nn.Module):
+    """Numbers of robust unit scale, and beside each its place in every one of its bins.
+
+    A bin has 0 for a number below it, 1 above it, and the share that lies below within.
+    """
+
+    def __init__(self, numbers: Tensor, bins: int) -> None:
+        super().__init__()
+        spread = numbers[:: max(1, math.ceil(len(numbers) / LOOKED))].double()
+        edges = quantiles(spread, bins)
+        first, median, third = quantiles(spread, 4)[1:4]
+        deviation = (spread - spread.mean(dim=0)).square().mean(dim=0).sqrt()
+        robust = (third - first) / 1.349  # that of a normal distribution by its quartiles
+        scale = torch.where(robust > 0, robust, torch.where(deviation > 0, deviation, 1))
+        self.register_buffer("centre", median.float())
+        self.register_buffer("factor", (1 / scale).float())
+        self.register_buffer("starts", edges[:-1].T.float().contiguous())
+        lengths = edges.diff(dim=0).T
+        self.register_buffer("shares", torch.where(lengths > 0, 1 / lengths, 0).float())
+        self.width = numbers.shape[1] * (1 + bins)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Return (rows, numbers x (1 + bins))."""
+        scaled = (numbers - self.get_buffer("centre")) * self.get_buffer("factor")
+        bent = scaled / (1 + (scaled / SOFT_LIMIT).square()).sqrt()
+        places = (numbers[:, :, None] - self.get_buffer("starts")) * self.get_buffer("shares")
+        return torch.cat([bent, places.clamp(0, 1).flatten(1)], dim=1)
+
+
+def quantiles(columns: Tensor, parts: int) -> Tensor:
+    """Return the values that divide each column into parts of equal size, (parts + 1, columns)."""
+    if not columns.numel():
+        return columns.new_zeros(parts + 1, columns.shape[1])
+    shares = torch.linspace(0, 1, parts + 1, dtype=columns.dtype, device=columns.device)
+    return torch.quantile(columns, shares, dim=0)
