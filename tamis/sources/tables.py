@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import Samples
+from tamis.sources.label_order import LabelOrder, shuffled
 from tamis.sources.schema import Schema, infer_schema
 from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.labels import check_classes
@@ -48,6 +50,8 @@ class Table:
     missing: by column, cells that were estimated, or have the code for missing.
     unreadable: by column, cells that hold something else than its kind, taken as missing.
     label_counts: how many rows each class has.
+    sample: encoded rows, spread over the table.
+    grouped: whether the file is sorted by label, or nearly; it is then read in random order.
     """
 
     reader: TableReader
@@ -61,6 +65,8 @@ class Table:
     missing: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)
     label_counts: Mapping[str, int] = field(default_factory=dict)
+    sample: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    grouped: bool = False
 
     @property
     def name(self) -> str:
@@ -177,7 +183,12 @@ class Playback:
     def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
         """Yield samples, and the ids of their rows as text where the table has a column of them."""
         table = self.table
-        for samples, names in table.named(table.rows_per_slot, table.validator, self.offset):
+        if table.grouped:
+            chunks = shuffled(table.named(validator=table.validator), table.rows_per_slot)
+            rest: Iterator[tuple[Samples, list[str]]] = islice(chunks, self.offset, None)
+        else:
+            rest = table.named(table.rows_per_slot, table.validator, self.offset)
+        for samples, names in rest:
             self.offset += 1
             yield samples, names if table.schema.id else None
 
@@ -240,6 +251,7 @@ def open_table(
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
+        sample_of(schema, first.sample), first.order.grouped(first.labels),
     )  # fmt: skip
 
 
@@ -249,6 +261,7 @@ class FirstReading:
     def __init__(self, reader: TableReader, label: str, expected: Sequence[str]) -> None:
         self.rows = 0
         self.labels: Counter[str] = Counter()
+        self.order = LabelOrder()
         self.sample = RowSample()
         self.names: list[str] = []
         for block in reader.blocks(BLOCK_ROWS):
@@ -260,7 +273,9 @@ class FirstReading:
                     raise BadInputError(
                         f"{reader.name}: {label!r} must be a flat array, one label for each row."
                     )
-                self.labels.update(texts_of(cells))
+                texts = texts_of(cells)
+                self.labels.update(texts)
+                self.order.update(texts)
                 self.sample.update(block.columns)
         self.labels.pop("", None)
         for name in expected:
@@ -271,6 +286,13 @@ class FirstReading:
             raise BadInputError(f"{reader.name} has no column of inputs beside {label!r}.")
         if not self.labels:
             raise BadInputError(f"{reader.name} holds no labelled row.")
+
+
+def sample_of(schema: Schema, sample: RowSample) -> Tensor:
+    """Return some encoded rows; none of pictures, which are scaled as one."""
+    if len(schema.input_shape) > 1:
+        return torch.empty(0, 0)
+    return torch.from_numpy(schema.encode(sample.columns()))
 
 
 class Measured(NamedTuple):
