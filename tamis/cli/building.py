@@ -6,7 +6,7 @@ import ast
 import importlib
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Validator
 from tamis.training import Execution, Trainer
+
+PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000}
+"""Settings of a run whose size is not known, or whose model is not the one for tables."""
 
 
 def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
@@ -84,10 +87,22 @@ def build_model(
     return nn.Sequential(Scale(mean, deviation), inner)
 
 
+def fill_in(options: Namespace, defaults: Mapping[str, object]) -> None:
+    """Set the options that were not given."""
+    for name, value in defaults.items():
+        if getattr(options, name, None) is None:
+            setattr(options, name, value)
+
+
 def build_trainer(
-    options: Namespace, model: nn.Module, selector: Selector, classes: int, validator: Validator
+    options: Namespace,
+    model: nn.Module,
+    selector: Selector,
+    classes: int,
+    validator: Validator,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> Trainer:
-    """Build optimiser, buffer and trainer."""
+    """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
         raise UsageError("RHO compares the weights with their average: give --window average.")
     try:
@@ -96,7 +111,7 @@ def build_trainer(
         warm_up = preferred_warm_up(selector) if options.warm_up is None else options.warm_up
         trainer = Trainer(
             model,
-            torch.optim.SGD(model.parameters(), options.rate),
+            optimizer or torch.optim.SGD(model.parameters(), options.rate),
             selector,
             buffer,
             k=options.k,

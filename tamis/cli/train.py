@@ -21,7 +21,6 @@ Written to the folder: log.jsonl, model.safetensors, suspects.csv, rejects.jsonl
 checkpoints, and what tamis report, watch, compare and export read. While it trains, tamis watch
 shows it, and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still
 save; --resume continues exactly where the last checkpoint was, also after a crash."""
-MIN_SLOTS = 2000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,8 +40,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
-    add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
-    add("--slots", type=positive, help=f"slots in all (default: the file, at least {MIN_SLOTS})")
+    add("--rows-per-slot", type=positive, help="rows that arrive a slot (default: by the size)")
+    add("--slots", type=positive, help="slots in all (default: by the size of the table)")
     add("--on-bad", choices=ON_BAD, default="skip", help="bad rows (default skip)")
     add_training_options(parser)
 

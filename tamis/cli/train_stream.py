@@ -10,7 +10,14 @@ import torch
 from rich.console import Console
 from rich.status import Status
 
-from tamis.cli.building import build_model, build_selector, build_trainer, choose
+from tamis.cli.building import (
+    PLAIN,
+    build_model,
+    build_selector,
+    build_trainer,
+    choose,
+    fill_in,
+)
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -44,6 +51,7 @@ PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
 def train_stream(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
     check_options(options)
+    fill_in(options, PLAIN)
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from tamis.cli.building import build_model, build_selector, build_trainer
+from tamis.cli.building import PLAIN, build_model, build_selector, build_trainer, fill_in
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -19,11 +20,18 @@ from tamis.cli.running import (
     slot_note,
 )
 from tamis.cli.schema_table import print_table
-from tamis.cli.train import MIN_SLOTS
 from tamis.errors import UsageError
+from tamis.models.tabular import TableModel
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
+from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
+from tamis.training import Trainer
+from tamis.training.defaults import TableSettings
+
+TABLE_MODEL = TableModel.__name__
+MIN_SLOTS = 2000
+"""Slots of a run with another model, where the table has fewer."""
 
 
 def train_table(options: Namespace) -> int:
@@ -34,16 +42,16 @@ def train_table(options: Namespace) -> int:
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
     table = open_table(
         options.file, options.label, validator, id_column=options.id, drop=options.drop,
-        rows_per_slot=options.rows_per_slot, kinds=dict(options.kind),
+        kinds=dict(options.kind),
     )  # fmt: skip
     print_table(table, console, complete=options.dry_run)
     if options.dry_run:
         return 0
     validator.classes = len(table.classes)
-    model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
-    trainer = build_trainer(options, model, selector, len(table.classes), validator)
+    trainer = table_trainer(options, table, selector, validator)
+    table = replace(table, rows_per_slot=options.rows_per_slot)
     test = read_test(options, table)
-    slots = options.slots or max(len(table), MIN_SLOTS)
+    slots = options.slots
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     metadata = RunMetadata(
         table.name, table.classes, table.input_shape, table.columns, slots, settings
@@ -59,7 +67,7 @@ def train_table(options: Namespace) -> int:
         with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
             for slot in run.train(table.play(), slots, continue_after_end=True):
                 bar.advance(slot_note(slot))
-        suspects = run.finish(table.named, table.rows_per_slot)
+        suspects = run.finish(table.named, None if table.grouped else table.rows_per_slot)
     if not len(trainer.buffer):
         why = validator.rejects.summary()
         raise UsageError(f"{options.file} has no row that can be trained on. {why}")
@@ -71,6 +79,35 @@ def train_table(options: Namespace) -> int:
         print_suspects(suspects, table.rows, console)
     print_next_step(run, suspects, console)
     return 128 + run.stop.number if run.stop else 0
+
+
+def table_trainer(
+    options: Namespace, table: Table, selector: Selector, validator: Validator
+) -> Trainer:
+    """Build the model and the trainer; what no option gives follows the size of the table."""
+    classes, shape = len(table.classes), table.input_shape
+    if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
+        slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
+        fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
+        model = build_model(options, shape, classes, table.mean, table.deviation)
+        return build_trainer(options, model, selector, classes, validator)
+    sized = TableSettings(table.rows)
+    slots = options.slots or sized.slots
+    fill_in(
+        options,
+        {
+            "model": TABLE_MODEL,
+            "k": sized.k,
+            "rate": sized.rate,
+            "capacity": sized.capacity,
+            "slots": slots,
+            "rows_per_slot": sized.rows_per_slot(slots),
+        },
+    )
+    torch.manual_seed(options.seed)  # dropout draws from torch's own generator
+    model = sized.model(table.schema.layout, classes, table.sample, options.seed)
+    optimizer = sized.optimizer(model, options.rate)
+    return build_trainer(options, model, selector, classes, validator, optimizer)
 
 
 def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:

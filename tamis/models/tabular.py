@@ -93,8 +93,13 @@ class TableModel(nn.Module):
         layers: list[nn.Module] = []
         for before, after in pairwise([size, width, width]):
             layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        self.trunk = nn.Sequential(*layers)
+        self.width, self.trunk = width, nn.Sequential(*layers)
         self.head = nn.Linear(members * width, classes)
+
+    def settings(self) -> dict[str, int]:
+        """Return what, beside layout and classes, a model of the same shape is built with."""
+        bins = self.numbers.get_buffer("starts").shape[1]
+        return {"width": self.width, "members": self.members, "bins": bins}
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the logits of each row."""

@@ -12,6 +12,7 @@ from tamis.data import Samples, Slot
 from tamis.model_view.passes import last_linear
 from tamis.review import Corrections, LiveSuspects, Rows, previewer, write_review_files
 from tamis.review.previews import Preview
+from tamis.review.scorer import spread_over
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
 from tamis.runs.metadata import End
 from tamis.training.trainer import Trainer
@@ -114,7 +115,7 @@ class RunRecorder:
         """
         given = set() if self.given is None else self.given.decided
         left = [suspect for suspect in suspects if suspect.id not in given]
-        held, view = self.trainer.held(), self.trainer.averaged
+        held, view = spread_over(self.trainer.held()), self.trainer.averaged
         classes = self.metadata.classes
         write_review_files(
             self.folder, left, rows, classes, preview=self.preview, view=view, held=held

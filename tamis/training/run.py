@@ -16,6 +16,7 @@ from tamis.monitoring import Accuracy, Monitor
 from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.logger_group import LoggerGroup
 from tamis.review import Rows, find_suspects
+from tamis.review.scorer import spread_over
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
 from tamis.sources.validation import BadInputError
@@ -310,7 +311,7 @@ class TrainingRun:
         return None
 
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
-        view, held = self.trainer.averaged, self.trainer.held()
+        view, held = self.trainer.averaged, spread_over(self.trainer.held())
         classes = self.recorder.metadata.classes
         found = find_suspects(
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
