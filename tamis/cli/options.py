@@ -76,6 +76,18 @@ def positive(text: str) -> int:
     return number
 
 
+def add_kind_option(parser: ArgumentParser) -> None:
+    """Add the option that chooses kinds of columns."""
+    parser.add_argument(
+        "--kind",
+        nargs="+",
+        type=column_kind,
+        default=[],
+        metavar="COLUMN=KIND",
+        help=f"kinds of columns, in place of those found out: {', '.join(KIND_NAMES)}",
+    )
+
+
 def column_kind(text: str) -> tuple[str, str]:
     """Return a column and the kind that it is to be.
 

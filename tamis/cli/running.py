@@ -21,6 +21,7 @@ from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.runs import Decisions, RunMetadata, Suspect
 from tamis.selectors import Plausible
+from tamis.sources import Schema
 from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
 from tamis.training.run import SaveEvery, TrainingRun
@@ -51,6 +52,7 @@ def open_run(
     settings: Mapping[str, Any],
     loggers: LoggerGroup,
     evaluate: Any = None,
+    schema: Schema | None = None,
 ) -> Iterator[TrainingRun]:
     """Open the run that the options describe; warnings are collected, to be printed at its end."""
     with warnings.catch_warnings():
@@ -70,6 +72,7 @@ def open_run(
                 evaluate=evaluate,
                 loggers=loggers,
                 model_info=model_info(options, trainer.model),
+                schema=schema,
             ) as run:
                 yield run
         except MismatchError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from tamis.cli.options import KIND_NAMES, ON_BAD, add_training_options, column_kind, positive
+from tamis.cli.options import ON_BAD, add_kind_option, add_training_options, positive
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -30,14 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--label", required=True, help="name of the label column")
     add("--id", help="column that identifies the rows, unique (default: number from 0)")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    add(
-        "--kind",
-        nargs="+",
-        type=column_kind,
-        default=[],
-        metavar="COLUMN=KIND",
-        help=f"kinds of columns, in place of those found out: {', '.join(KIND_NAMES)}",
-    )
+    add_kind_option(parser)
     add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
     add("--rows-per-slot", type=positive, help="rows that arrive a slot (default: by the size)")

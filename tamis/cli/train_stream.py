@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.status import Status
 
+from tamis.checkpoint import Checkpoints
 from tamis.cli.building import (
     PLAIN,
     build_model,
@@ -35,9 +37,12 @@ from tamis.sources import (
     Feed,
     ReadAhead,
     Rejects,
+    Schema,
+    SchemaRows,
     SourceError,
     TooManyBadError,
     Validator,
+    infer_schema,
     open_source,
 )
 from tamis.sources.redaction import redact
@@ -61,20 +66,26 @@ def train_stream(options: Namespace) -> int:
     feed = open_feed(options, rejects)
     with feed:
         with StopSignal() as stop, stop.closing(feed):
-            shape, mean, deviation = measure(options, feed)
+            schema = learn_schema(options, feed)
+            shape, mean, deviation = measure(options, feed, schema)
         if stop:
             raise KeyboardInterrupt
         classes = len(options.classes)
         validator = Validator(classes, rejects=rejects)
         model = build_model(options, shape, classes, mean, deviation)
         trainer = build_trainer(options, model, selector, classes, validator)
-        named = options.inputs if options.inputs and (len(options.inputs),) == shape else ()
+        named = schema.names if schema and len(shape) == 1 else ()
         metadata = RunMetadata(
-            redact(options.address), tuple(options.classes), shape, tuple(named), options.slots,
+            redact(options.address), tuple(options.classes), shape, named, options.slots,
             trainer.settings() | {"rows_per_slot": options.rows_per_slot},
         )  # fmt: skip
         with open_run(
-            options, trainer, metadata, settings=stream_settings(options), loggers=loggers
+            options,
+            trainer,
+            metadata,
+            settings=stream_settings(options),
+            loggers=loggers,
+            schema=schema,
         ) as run:
             with Progress(feed, console) as progress:
                 try:
@@ -105,10 +116,10 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
         raise UsageError(f"--classes names {', '.join(twice)} more than once.")
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
-    elif options.inputs and options.label:
-        to_row = Columns(options.inputs, options.label, options.classes, options.id)
+    elif options.label:
+        to_row = Columns(options.inputs or [], options.label, options.classes, options.id)
     else:
-        raise UsageError("name the columns by --inputs and --label, or a function by --rows.")
+        raise UsageError("name the column of labels by --label, or a function by --rows.")
     try:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
@@ -120,7 +131,53 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad)
 
 
-def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tensor, torch.Tensor]:
+def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
+    """Have the feed read records by a schema: of its checkpoint, or of the first records.
+
+    None where a function reads them, or where there is no record to learn from.
+    """
+    if options.rows:
+        return None
+    if resumes(options):
+        offset = Checkpoints(options.out / RunFiles.checkpoints).read_offset() or {}
+        schema = Schema.from_json(offset["schema"]) if "schema" in offset else None
+    else:
+        schema = schema_of(options, first_records(options, feed))
+    if schema:
+        feed.to_row = SchemaRows(schema)
+    return schema
+
+
+def first_records(options: Namespace, feed: Feed) -> list[Mapping[str, Any]]:
+    """Return the first records that are mappings."""
+    try:
+        records = feed.peek_records(options.scale_rows)
+    except SourceError as error:
+        raise UsageError(str(error)) from None
+    return [record for record in records if isinstance(record, Mapping)]
+
+
+def schema_of(options: Namespace, records: Sequence[Mapping[str, Any]]) -> Schema | None:
+    """Return the schema of the first records; inputs that were named are all inputs."""
+    if not records:
+        return None
+    present = dict.fromkeys(str(name) for record in records for name in record)
+    names = options.inputs or [
+        name for name in present if name not in (options.label, options.id, *options.drop)
+    ]
+    for name in [*names, options.label, *([options.id] if options.id else [])]:
+        if name not in present:
+            raise UsageError(f"column missing: {name}; records have {', '.join(present)}.")
+    columns = {name: [record.get(name) for record in records] for name in names}
+    return infer_schema(
+        columns, label=options.label, classes=options.classes, id=options.id,
+        kinds=dict(options.kind), named=bool(options.inputs),
+    )  # fmt: skip
+
+
+def measure(
+    options: Namespace, feed: Feed, schema: Schema | None
+) -> tuple[tuple[int, ...], torch.Tensor, torch.Tensor]:
     """Return shape, mean and standard deviation of the inputs, from the first rows.
 
     A resumed run has mean and deviation in its checkpoint: only the shape is needed.
@@ -140,7 +197,10 @@ def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tens
         why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
         raise UsageError(f"{redact(options.address)} gave no record to train on.{why}")
     inputs = torch.cat([samples.inputs for samples in first]).float()
-    return tuple(inputs.shape[1:]), inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+    mean, deviation = inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+    if schema and len(schema.input_shape) == 1:  # codes and n-grams have no scale
+        mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
+    return tuple(inputs.shape[1:]), mean, deviation
 
 
 class Progress:
@@ -179,6 +239,8 @@ def stream_settings(options: Namespace) -> dict[str, object]:
     return {
         "address": redact(options.address),
         "inputs": options.inputs,
+        "drop": options.drop,
+        "kind": [list(pair) for pair in options.kind],
         "label": options.label,
         "id": options.id,
         "rows": options.rows,

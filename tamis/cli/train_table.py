@@ -62,6 +62,7 @@ def train_table(options: Namespace) -> int:
         metadata,
         settings=table_settings(table),
         loggers=open_loggers(options, settings),
+        schema=table.schema,
         evaluate=(lambda: trainer.accuracy(*test)) if test else None,
     ) as run:
         with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
@@ -132,4 +133,5 @@ def table_settings(table: Table) -> dict[str, object]:
         "classes": list(table.classes),
         "id": table.schema.id,
         "content": table.digest[:16],
+        "kinds": [column.kind for column in table.schema.columns],
     }

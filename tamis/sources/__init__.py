@@ -14,6 +14,7 @@ from tamis.sources.redis_stream import RedisStream
 from tamis.sources.rejects import Rejects
 from tamis.sources.rows import Columns, Row
 from tamis.sources.schema import Schema, infer_schema, read_schema, write_schema
+from tamis.sources.schema_rows import SchemaRows
 from tamis.sources.table_files import open_reader
 from tamis.sources.tables import Table, open_table
 from tamis.sources.validation import BadInputError, OnBad, Validator
@@ -38,6 +39,7 @@ __all__ = [
     "Rejects",
     "Row",
     "Schema",
+    "SchemaRows",
     "Source",
     "SourceError",
     "SourceStats",

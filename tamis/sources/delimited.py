@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
-from tamis.sources.table_blocks import Block, by_column, header_names, readable
+from tamis.sources.table_blocks import Block, by_column, header_names, unreadable
 
 DELIMITERS = ",;\t|"
 LOOKED_AT = 65_536
@@ -93,21 +94,13 @@ class DelimitedFile:
         """Yield rows in order, so many at a time; rows that do not fit the header are set apart."""
         with self._open() as file:
             reader = csv.reader(file, delimiter=self.delimiter)
-            lines = readable(self.path, reader, (UnicodeError, csv.Error))
-            header = header_names(next(lines, []))
-            width, first = len(header), 0
-            chunk: list[list[str]] = []
-            malformed: list[int] = []
-            for row, line in enumerate(lines):
-                if len(line) == width:
-                    chunk.append(line)
-                else:
-                    malformed.append(row)
-                if len(chunk) + len(malformed) == size:
-                    yield by_column(header, chunk, first, malformed)
-                    chunk, malformed, first = [], [], row + 1
-            if chunk or malformed or not first:
-                yield by_column(header, chunk, first, malformed)
+            try:
+                header, first = header_names(next(reader, [])), 0
+                while (lines := list(islice(reader, size))) or not first:
+                    yield by_column(header, lines, first)
+                    first += max(len(lines), 1)
+            except (UnicodeError, csv.Error) as error:
+                raise unreadable(self.path, error) from None
 
     def _open(self) -> io.TextIOWrapper:
         encoding = self.encoding

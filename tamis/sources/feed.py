@@ -19,6 +19,7 @@ from tamis.sources.ahead import ReadAhead
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow
+from tamis.sources.schema_rows import SchemaRows
 from tamis.sources.validation import Kind, check_id, check_input, check_label
 
 Read = tuple[Samples, list[str] | None, dict[str, Any]]
@@ -58,7 +59,7 @@ class Feed:
     Parameters
     ----------
     source: where records come from.
-    to_row: turns a record into a row: `Columns`, `Images` or a function.
+    to_row: turns a record into a row: `SchemaRows`, `Columns`, `Images` or a function.
     offset: where to continue, from an earlier feed.
     rejects: where rejected records are counted and written.
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
@@ -80,6 +81,8 @@ class Feed:
         self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
         self._peeked: deque[Read] = deque()
+        self._raw: deque[Batch] = deque()
+        self._batches: Iterator[Batch] | None = None
         self._reader: Iterator[Read] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
         self._recent_bad = 0
@@ -107,8 +110,21 @@ class Feed:
             self._peeked.append(read)
         return [samples for samples, *_ in self._peeked]
 
+    def peek_records(self, rows: int) -> list[Any]:
+        """Return the first records that are to come, as the source has them, or fewer at its end.
+
+        Call it before any samples are read; `to_row` may be chosen by what it returns.
+        """
+        self._batches = self._batches or self.source.read(self._position)
+        while sum(map(len, self._raw)) < rows and (batch := next(self._batches, None)):
+            self._raw.append(batch)
+        records = (record for batch in self._raw for record in batch.records)
+        return [record for record in records if not isinstance(record, Unreadable)]
+
     def seek(self, offset: dict[str, Any]) -> None:
         """Continue from an offset that an earlier feed had."""
+        if "schema" in offset and isinstance(self.to_row, SchemaRows):
+            self.to_row.load_state_dict(offset["schema"])
         self._position = offset.get("source")
         self._seen = int(offset.get("seen", 0))
         self._kind = Kind.from_json(offset.get("kind"))
@@ -116,7 +132,8 @@ class Feed:
             self.rejects.load_state_dict(offset["rejects"])
         self._offset = self._reached()
         self._peeked.clear()
-        self._reader = None
+        self._raw.clear()
+        self._batches = self._reader = None
 
     @property
     def offset(self) -> dict[str, Any]:
@@ -133,7 +150,7 @@ class Feed:
 
     def _read(self) -> Iterator[Read]:
         """Yield usable samples from the position on, each with the offset after it."""
-        for batch in self.source.read(self._position):
+        for batch in self._next_batches():
             samples, names = self._samples(batch)
             self._position = batch.offset
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
@@ -146,13 +163,23 @@ class Feed:
         if not self._closed:  # a stream that was closed early is not judged
             self._judge()
 
+    def _next_batches(self) -> Iterator[Batch]:
+        """Yield batches that were peeked at, then those that follow."""
+        batches, self._batches = self._batches or self.source.read(self._position), None
+        while self._raw:
+            yield self._raw.popleft()
+        yield from batches
+
     def _reached(self) -> dict[str, Any]:
-        return {
+        reached = {
             "source": self._position,
             "seen": self._seen,
             "rejects": self.rejects.state_dict(),
             "kind": self._kind and self._kind.to_json(),
         }
+        if isinstance(self.to_row, SchemaRows):
+            reached["schema"] = self.to_row.state_dict()
+        return reached
 
     def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
         """Acknowledge an offset, by default the present one, once its state is safe."""
@@ -192,15 +219,14 @@ class Feed:
     def _samples(self, batch: Batch) -> tuple[Samples, list[str] | None]:
         """Return the good records of a batch, with their names; the others are rejected."""
         rows: list[Row] = []
-        for record, position in zip(batch.records, batch.positions, strict=True):
+        made = self._make(batch.records)
+        for record, position, item in zip(batch.records, batch.positions, made, strict=True):
             number, self._seen = self._seen, self._seen + 1
             fault: BadRecordError | None = None
             try:
-                row = self._row(record)
-            except BadRecordError as error:
-                fault = error
+                row = self._check(item)
             except Exception as error:  # neither a record nor a user's mistake may stop a stream
-                fault = BadRecordError(type(error).__name__, str(error))
+                fault = as_fault(error)
             else:
                 rows.append(row._replace(id=number) if row.id is None else row)
             self._note(fault is not None)
@@ -211,11 +237,26 @@ class Feed:
         names = [row.name or str(row.id) for row in rows]
         return stack(rows), names if any(row.name for row in rows) else None
 
-    def _row(self, record: Any) -> Row:
-        """Return the row of one record, if it fits the rows before."""
-        if isinstance(record, Unreadable):
-            raise BadRecordError(record.reason, record.detail)
-        made = Row(*self.to_row(record))
+    def _make(self, records: list[Any]) -> list[Any]:
+        """Return what each record becomes, or the error that rejects it."""
+        if isinstance(self.to_row, SchemaRows):
+            rows = iter(self.to_row.many([r for r in records if not isinstance(r, Unreadable)]))
+            return [r if isinstance(r, Unreadable) else next(rows) for r in records]
+        made: list[Any] = []
+        for record in records:
+            try:
+                made.append(record if isinstance(record, Unreadable) else self.to_row(record))
+            except Exception as error:  # to be counted with the record it belongs to
+                made.append(as_fault(error))
+        return made
+
+    def _check(self, item: Any) -> Row:
+        """Return the row that a record became, if it fits the rows before."""
+        if isinstance(item, Unreadable):
+            raise BadRecordError(item.reason, item.detail)
+        if isinstance(item, BadRecordError):
+            raise item
+        made = Row(*item)
         given = made.input
         array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
         kind = check_input(array, self._kind)
@@ -235,6 +276,13 @@ class Feed:
                 f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
                 f"the last of them by this: {self._last[:300]}."
             )
+
+
+def as_fault(error: Exception) -> BadRecordError:
+    """Return any error as one that rejects a record."""
+    if isinstance(error, BadRecordError):
+        return error
+    return BadRecordError(type(error).__name__, str(error))
 
 
 def stack(rows: list[Row]) -> Samples:

@@ -72,13 +72,15 @@ def header_names(cells: Sequence[str]) -> list[str]:
     return names
 
 
-def by_column(
-    header: Sequence[str], lines: Sequence[Sequence[Any]], first: int, malformed: list[int]
-) -> Block:
-    """Return lines, numbered from `first` with the malformed ones left out, as columns."""
-    cells = list(zip(*lines, strict=True)) if lines else [() for _ in header]
-    left_out = set(malformed)
-    rows = [row for row in range(first, first + len(lines) + len(malformed)) if row not in left_out]
+def by_column(header: Sequence[str], lines: Sequence[Sequence[Any]], first: int) -> Block:
+    """Return lines, numbered from `first`, as columns; those that do not fit are set apart."""
+    width = len(header)
+    rows, malformed = list(range(first, first + len(lines))), []
+    if {*map(len, lines)} - {width}:
+        malformed = [row for row, line in zip(rows, lines, strict=True) if len(line) != width]
+        rows = [row for row, line in zip(rows, lines, strict=True) if len(line) == width]
+        lines = [line for line in lines if len(line) == width]
+    cells = zip(*lines, strict=True) if lines else [() for _ in header]
     return Block(dict(zip(header, cells, strict=True)), rows, malformed)
 
 

@@ -20,7 +20,7 @@ from tamis.sources.schema.frames import columns_of, frame_kinds
 from tamis.sources.table_blocks import Block, TableReader, readable, unreadable
 from tamis.sources.validation import BadInputError
 
-ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".npz")
+ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".npz")
 
 
 def open_reader(
@@ -35,7 +35,7 @@ def open_reader(
         return FrameReader(table)
     path = Path(table)
     ending = path.suffix.lower()
-    if ending in (".csv", ".tsv", ".tab", ".txt"):
+    if ending in (".csv", ".tsv", ".tab"):
         return DelimitedFile(path, tuple(expected))
     if ending in (".parquet", ".pq"):
         return ParquetFile(path)

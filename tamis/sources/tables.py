@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,8 +116,7 @@ class Table:
             if not len(block) or block.start + len(block) <= skip * size:
                 continue
             encoded = EncodedBlock(self.schema, block)
-            for start in range(max(block.start, skip * size), block.start + len(block), size):
-                yield encoded.part(start, start + size, validator)
+            yield from encoded.parts(max(block.start, skip * size), size, validator)
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
         """Return rows by number as they were written, all columns as text."""
@@ -141,32 +140,34 @@ class EncodedBlock:
 
     def __init__(self, schema: Schema, block: Block) -> None:
         self.block = block
-        self.rows = np.array(block.rows, np.int64)
-        self.inputs = schema.encode(block.columns) if block.rows else np.empty((0, 1), np.float32)
-        labels = block.columns[schema.label]
-        self.labels = schema.label_numbers(labels)
-        self.labelled = np.array([bool(text) for text in texts_of(labels)], bool)
-        named = schema.id is not None and schema.id in block.columns
-        names: Iterable[Any] = block.columns[schema.id] if named and schema.id else block.rows
-        self.names = [written(name) for name in names]
+        inputs = schema.encode(block.columns) if block.rows else np.empty((0, 1), np.float32)
+        texts = texts_of(block.columns[schema.label])
+        rows = np.array(block.rows, np.int64)
+        labelled = np.fromiter(map(bool, texts), bool, len(texts))
+        self.unlabelled = rows[~labelled].tolist()
+        self.rows = rows[labelled]
+        self.inputs = torch.from_numpy(inputs[labelled])
+        self.labels = torch.from_numpy(schema.label_numbers(texts)[labelled])
+        names: Iterable[Any] = block.columns.get(schema.id, rows) if schema.id else block.rows
+        self.names = list(compress(map(written, names), labelled.tolist()))
 
-    def part(self, start: int, stop: int, validator: Validator | None) -> tuple[Samples, list[str]]:
-        """Return the rows of some numbers; those that cannot be read go to the validator."""
-        at = slice(*np.searchsorted(self.rows, [start, stop]).tolist())
-        labelled, rows = self.labelled[at], self.rows[at]
-        if validator:
-            malformed = [row for row in self.block.malformed if start <= row < stop]
-            validator.reject(malformed, BAD_FIELDS)
-            validator.reject(rows[~labelled].tolist(), NO_LABEL)
-        ids = torch.from_numpy(rows[labelled])
-        samples = Samples(
-            torch.from_numpy(self.inputs[at][labelled]),
-            torch.from_numpy(self.labels[at][labelled]),
-            ids,
-            torch.zeros_like(ids),
-        )
-        names = self.names[at]
-        return samples, [names[place] for place in np.flatnonzero(labelled).tolist()]
+    def parts(
+        self, start: int, size: int, validator: Validator | None
+    ) -> Iterator[tuple[Samples, list[str]]]:
+        """Yield chunks of so many row numbers; what cannot be read goes to the validator."""
+        starts = np.arange(start, self.block.start + len(self.block), size)
+        bounds = np.searchsorted(self.rows, [*starts, starts[-1] + size]).tolist()
+        for first, low, high in zip(starts.tolist(), bounds, bounds[1:], strict=False):
+            if validator:
+                for rows, reason in (
+                    (self.block.malformed, BAD_FIELDS),
+                    (self.unlabelled, NO_LABEL),
+                ):
+                    if rows:
+                        validator.reject([r for r in rows if first <= r < first + size], reason)
+            ids = torch.from_numpy(self.rows[low:high].copy())
+            inputs, labels = self.inputs[low:high].clone(), self.labels[low:high].clone()
+            yield Samples(inputs, labels, ids, torch.zeros_like(ids)), self.names[low:high]
 
 
 class Playback:
@@ -313,14 +314,12 @@ def measure(schema: Schema, blocks: Iterable[Mapping[str, Cells]]) -> Measured:
     for columns in blocks:
         if not len(next(iter(columns.values()), ())):
             continue
-        flat = schema.encode(columns).astype(np.float64)
+        found = schema.read(columns)
+        flat = found.rows.astype(np.float64)
         if len(shape) > 1:  # a picture has one scale, a table one for each column
             flat = flat.reshape(-1, 1)
-        else:
-            missing.update(
-                {c.name: c.missing_in(flat[:, schema.places[c.name]]) for c in schema.inputs}
-            )
-        unreadable.update(schema.unreadable(columns))
+        missing.update({name: int(places.sum()) for name, places in found.missing.items()})
+        unreadable.update({name: int(places.sum()) for name, places in found.unreadable.items()})
         finite = np.isfinite(flat)
         values = np.where(finite, flat, 0)
         count = count + finite.sum(axis=0)
@@ -337,4 +336,6 @@ def measure(schema: Schema, blocks: Iterable[Mapping[str, Cells]]) -> Measured:
 
 def written(cell: Any) -> str:
     """Return a cell as it was written."""
-    return cell if isinstance(cell, str) else text_of(cell)
+    if isinstance(cell, str):
+        return cell
+    return str(cell) if isinstance(cell, int) else text_of(cell)

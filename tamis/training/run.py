@@ -19,7 +19,7 @@ from tamis.review import Rows, find_suspects
 from tamis.review.scorer import spread_over
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
-from tamis.sources.validation import BadInputError
+from tamis.sources import BadInputError, Schema
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
 from tamis.training.positions import Counted, Positioned, as_positioned, as_samples
@@ -77,6 +77,7 @@ class TrainingRun:
     loggers: experiment trackers that get the numbers of every slot.
     others: further parts to save by name, as a scheduler of torch.
     model_info: what a reader of the model's file should know beside shape and classes.
+    schema: what the columns are; kept in the folder and in the model's file.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class TrainingRun:
         loggers: LoggerGroup | None = None,
         others: Mapping[str, object] | None = None,
         model_info: Mapping[str, object] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.trainer = trainer
@@ -106,7 +108,8 @@ class TrainingRun:
         self.loggers = loggers or LoggerGroup(())
         self.checkpoints = Checkpoints(self.folder / RunFiles.checkpoints, settings)
         self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
-        self.recorder = RunRecorder(self.folder, trainer, metadata or RunMetadata(), corrections)
+        about = metadata or RunMetadata()
+        self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
         self.stop = StopSignal()
         self.resumed = self.finished = False
         self.save_error = ""
@@ -298,10 +301,12 @@ class TrainingRun:
         if not self.trainer.held_count:
             return None
         metadata = self.recorder.metadata
+        schema = self.recorder.schema
         info: dict[str, object] = {
             "input_shape": metadata.input_shape,
             "classes": metadata.classes,
             "slots": self.trainer.slots,
+            "schema": schema.to_json() if schema else None,
         }
         path = self.folder / RunFiles.model
         with self._writing(RunFiles.model):

@@ -79,7 +79,7 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
+        (["rows.jsonl", "--classes", "a"], "by --label, or a function by --rows"),
         (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
         (["none.jsonl", *COLUMNS], "none.jsonl"),
         (["bad.jsonl", *COLUMNS], "300 of the last 300 records were bad"),

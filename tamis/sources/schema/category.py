@@ -47,7 +47,7 @@ class Category(Column):
         """Name of the codes."""
         return (self.name,)
 
-    def encode(self, cells: Cells) -> np.ndarray:
+    def read(self, cells: Cells) -> np.ndarray:
         """Return the code of each cell."""
         texts = texts_of(cells)
         codes = list(map(self._codes.get, texts, repeat(UNSEEN)))
@@ -63,9 +63,9 @@ class Category(Column):
             return None if code == MISSING else "(other)"
         return self.values[code - FIRST]
 
-    def missing_in(self, encoded: np.ndarray) -> int:
-        """Return how many cells were empty."""
-        return int((encoded[:, 0] == 0).sum())
+    def missing_in(self, values: np.ndarray) -> np.ndarray:
+        """Return which cells were empty."""
+        return np.asarray(values[:, 0] == 0, bool)
 
     def note(self) -> str:
         """Return the number of values, and the first ones."""

@@ -76,6 +76,15 @@ def absent_in(cells: Cells) -> np.ndarray:
     return np.fromiter(found, bool, len(cells))
 
 
+def unread(values: np.ndarray, cells: Cells) -> np.ndarray:
+    """Return which cells hold something although no value was read from them."""
+    found: np.ndarray = np.isnan(values)
+    if found.any():
+        at = np.flatnonzero(found)
+        found[at] = ~absent_in([cells[place] for place in at.tolist()])
+    return found
+
+
 def numbers_of(cells: Cells, decimal: str = ".", grouping: str = "", unit: str = "") -> np.ndarray:
     """Return the cells of a column as doubles; NaN where one is missing, or no finite single.
 
@@ -106,9 +115,17 @@ def plain_numbers(cells: Cells) -> np.ndarray:
             )
         except (TypeError, ValueError, OverflowError):
             return np.array(list(map(plain_number, cells)), np.float64)
-    if any(isinstance(cell, str) and "_" in cell for cell in cells):
+    if has_underscore(cells):
         return np.array(list(map(plain_number, cells)), np.float64)
     return found
+
+
+def has_underscore(cells: Cells) -> bool:
+    """Return whether some text has an underscore in it."""
+    try:
+        return "_" in "".join(cells)
+    except TypeError:  # some cell is no text
+        return any(isinstance(cell, str) and "_" in cell for cell in cells)
 
 
 def plain_number(cell: Any) -> float:

@@ -8,83 +8,47 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from tamis.sources.schema.cells import Cells
+from tamis.sources.schema.cells import Cells, unread
 
 Part = Literal["numbers", "categories", "texts", "none"]
 """Where in an encoded row a column lies; `none` for one that is left out."""
+
+
+FLAG_FROM = 0.01
+"""Share of missing cells from which on a column has a flag."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A column by its name; its class is its kind, its fields are what the kind needs.
 
-    `encode` returns `width` columns of floats without NaN, `decode` a readable value, None where
-    it was missing. A cell that is there but cannot be read counts as missing; `unreadable` counts
-    those, so that nothing changes in silence.
+    `encode` returns `width` columns of floats without NaN, in two steps: `read` finds values, NaN
+    where there is none, and `fill` puts estimates and flags there. `decode` returns a readable
+    value, None where it was missing. A cell that holds something else than its kind counts as
+    missing; `unreadable` finds those, so that nothing changes in silence.
     """
 
     kind: ClassVar[str]
     part: ClassVar[Part]
     name: str
 
-    @classmethod
-    def infer(cls, name: str, cells: Cells) -> Self:
-        """Return the column that cells of this kind were found in."""
-        raise NotImplementedError
+    missing = 0.0
+    """Share of cells that were missing when the schema was learned."""
 
     @property
-    def width(self) -> int:
-        """Columns of an encoded row."""
-        return len(self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of an encoded row."""
-        return ()
-
-    def encode(self, cells: Cells) -> np.ndarray:
-        """Return the cells as rows of `width` floats."""
-        return np.empty((len(cells), 0), np.float32)
-
-    def decode(self, cells: np.ndarray) -> str | None:
-        """Return the readable value of one encoded row."""
-        return None
-
-    def unreadable(self, cells: Cells) -> int:
-        """Return how many cells hold something that cannot be read as this kind."""
-        return 0
-
-    def missing_in(self, encoded: np.ndarray) -> int:
-        """Return how many encoded rows were missing here, as far as they show it."""
-        return int(encoded[:, -1].sum()) if getattr(self, "missing", False) else 0
-
-    def note(self) -> str:
-        """Return a few words on what was found."""
-        return ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return kind and fields as JSON."""
-        return {"kind": self.kind, **asdict(self)}
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the column with these fields; lists of JSON are tuples here."""
-        return cls(**{name: as_tuple(value) for name, value in fields.items()})
+    def share_missing(values: np.ndarray) -> float:
+    """Return the share of NaN."""
+    return float(np.isnan(values).mean()) if len(values) else 0.0
 
 
-def as_tuple(value: Any) -> Any:
-    """Return lists, and lists in them, as tuples."""
-    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
-
-
-def flagged(values: np.ndarray, fills: tuple[float, ...], missing: bool) -> np.ndarray:
+def with_estimates(values: np.ndarray, fills: tuple[float, ...], flag: bool) -> np.ndarray:
     """Return values with estimates in the place of NaN, and a flag in a last column if wanted.
 
-    A row of which one value is NaN is missing.
+    A row whose first value is NaN is missing.
     """
     absent = np.isnan(values[:, 0])
     filled = np.where(absent[:, None], np.array(fills, np.float64), values)
-    parts = [filled, absent[:, None]] if missing else [filled]
+    parts = [filled, absent[:, None]] if flag else [filled]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 

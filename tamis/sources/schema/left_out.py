@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
 from tamis.sources.schema.cells import Cells, texts_of
 from tamis.sources.schema.column import Column, Part
 
@@ -39,9 +41,9 @@ class Constant(Column):
         """Return the column with its value."""
         return cls(name, next(filter(None, texts_of(cells)), ""))
 
-    def unreadable(self, cells: Cells) -> int:
-        """Return how many cells hold another value."""
-        return sum(text != self.value for text in texts_of(cells))
+    def unreadable(self, values: np.ndarray, cells: Cells) -> np.ndarray:
+        """Return which cells hold another value."""
+        return np.array([text != self.value for text in texts_of(cells)], bool)
 
     def note(self) -> str:
         """Return the value."""

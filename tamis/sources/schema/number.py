@@ -12,11 +12,10 @@ from tamis.sources.schema.cells import (
     GROUPINGS,
     UNITS,
     Cells,
-    absent_in,
     numbers_of,
     texts_of,
 )
-from tamis.sources.schema.column import Column, Part, flagged, readable
+from tamis.sources.schema.column import Column, Part, readable, share_missing, with_estimates
 
 PAIRS = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"))
 WORDS = {word: float(at) for pair in PAIRS for at, word in enumerate(pair)} | {"0": 0.0, "1": 1.0}
@@ -37,7 +36,7 @@ class Number(Column):
     kind: ClassVar[str] = "number"
     part: ClassVar[Part] = "numbers"
     median: float = 0.0
-    missing: bool = False
+    missing: float = 0.0
     decimal: str = "."
     grouping: str = ""
     unit: str = ""
@@ -49,28 +48,24 @@ class Number(Column):
         numbers = numbers_of(cells, *notation)
         present = numbers[~np.isnan(numbers)]
         median = float(np.float32(np.median(present))) if len(present) else 0.0
-        return cls(name, median, len(present) < len(numbers), *notation)
+        return cls(name, median, share_missing(numbers), *notation)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Name of the number, and of its flag."""
-        return (self.name, f"{self.name} missing") if self.missing else (self.name,)
+        return (self.name, f"{self.name} missing") if self.flagged else (self.name,)
 
     def read(self, cells: Cells) -> np.ndarray:
         """Return the numbers as doubles, NaN where there is none."""
-        return numbers_of(cells, self.decimal, self.grouping, self.unit)
+        return numbers_of(cells, self.decimal, self.grouping, self.unit)[:, None]
 
-    def encode(self, cells: Cells) -> np.ndarray:
+    def fill(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers, and the flags."""
-        return flagged(self.read(cells)[:, None], (self.median,), self.missing)
+        return with_estimates(values, (self.median,), self.flagged)
 
     def decode(self, cells: np.ndarray) -> str | None:
         """Return the number as text."""
-        return None if self.missing and cells[1] else readable(cells[0])
-
-    def unreadable(self, cells: Cells) -> int:
-        """Return how many cells are neither empty nor a number."""
-        return int((np.isnan(self.read(cells)) & ~absent_in(cells)).sum())
+        return None if self.flagged and cells[1] else readable(cells[0])
 
     def note(self) -> str:
         """Return the median and the notation."""
@@ -86,7 +81,7 @@ class Boolean(Column):
     kind: ClassVar[str] = "boolean"
     part: ClassVar[Part] = "numbers"
     share: float = 0.5
-    missing: bool = False
+    missing: float = 0.0
     words: tuple[str, str] = ("false", "true")
 
     @classmethod
@@ -100,24 +95,24 @@ class Boolean(Column):
         )
         high = next((found[word] for word, value in WORDS.items() if value and word in found), "")
         share = float(np.float32(present.mean())) if len(present) else 0.5
-        return cls(name, share, len(present) < len(values), (low or "false", high or "true"))
+        return cls(name, share, share_missing(values), (low or "false", high or "true"))
 
     @property
     def names(self) -> tuple[str, ...]:
         """Name of the boolean, and of its flag."""
-        return (self.name, f"{self.name} missing") if self.missing else (self.name,)
+        return (self.name, f"{self.name} missing") if self.flagged else (self.name,)
 
-    def encode(self, cells: Cells) -> np.ndarray:
+    def read(self, cells: Cells) -> np.ndarray:
+        """Return 0 or 1, NaN where there is neither."""
+        return booleans_of(cells)[:, None]
+
+    def fill(self, values: np.ndarray) -> np.ndarray:
         """Return 0 or 1, and the flags."""
-        return flagged(booleans_of(cells)[:, None], (self.share,), self.missing)
+        return with_estimates(values, (self.share,), self.flagged)
 
     def decode(self, cells: np.ndarray) -> str | None:
         """Return the word that the file has."""
-        return None if self.missing and cells[1] else self.words[int(cells[0] >= 0.5)]
-
-    def unreadable(self, cells: Cells) -> int:
-        """Return how many cells are neither empty nor a word for yes or no."""
-        return int((np.isnan(booleans_of(cells)) & ~absent_in(cells)).sum())
+        return None if self.flagged and cells[1] else self.words[int(cells[0] >= 0.5)]
 
     def note(self) -> str:
         """Return the words."""
@@ -143,15 +138,23 @@ def notation_of(cells: Cells, most: int = 10_000) -> Notation:
     if isinstance(cells, np.ndarray):
         return Notation()
     texts = [text for text in texts_of(cells) if text][:most]
-    if not any(mark in text for text in texts for mark in (",", *UNITS, *GROUPINGS[2:])):
-        groups = [text for text in texts if text.count(".") > 1]
-        return Notation(",", ".") if groups and count(texts, Notation(",", ".")) else Notation()
+    if count(texts, Notation()) == len(texts):
+        return Notation()
+    joined = "".join(texts)
+    marked = any(mark in joined for mark in (",", *UNITS, *GROUPINGS[2:]))
+    if not marked and not any(text.count(".") > 1 for text in texts):
+        return Notation()
     unit = next(
         (unit for unit in UNITS if sum(unit in text for text in texts) * 2 > len(texts)), ""
     )
     ways = [Notation(".", "", unit)]
     ways += [Notation(".", mark, unit) for mark in GROUPINGS if mark != "."]
     ways += [Notation(",", mark, unit) for mark in ("", *GROUPINGS) if mark != ","]
+    first = texts[:100]
+    counts = [count(first, way) for way in ways]
+    if 2 * max(counts) < len(first):
+        return Notation()
+    ways = [way for way, read in zip(ways, counts, strict=True) if read]
     counts = [count(texts, way) for way in ways]
     return ways[counts.index(max(counts))]
 

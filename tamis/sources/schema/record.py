@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tamis.checkpoint import write_atomically
 from tamis.models.tabular import TableLayout
 from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
-from tamis.sources.schema.cells import Cells, text_of
+from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.column import Column
 from tamis.sources.schema.frames import columns_of
 from tamis.sources.schema.infer import infer_columns, kind_named
@@ -25,6 +25,14 @@ from tamis.sources.schema.text import Text
 from tamis.sources.validation import BadInputError
 
 VERSION = 1
+
+
+class Reading(NamedTuple):
+    """Encoded rows and, by column, which of their cells are missing, and which unreadable."""
+
+    rows: np.ndarray
+    missing: dict[str, np.ndarray]
+    unreadable: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -94,13 +102,30 @@ class Schema:
 
         Columns that the schema does not have are ignored, and so are label and id.
         """
+        return self.read(table).rows
+
+    def read(self, table: Any) -> Reading:
+        """Return encoded rows and, by column, which cells are missing or unreadable.
+
+        Unreadable ones are encoded as missing; in a constant column they are those of another
+        value.
+        """
         columns = columns_of(table)
         self.check(columns)
         rows = len(next(iter(columns.values())))
         encoded = np.empty((rows, self.layout.width), np.float32)
-        for column in self.inputs:
-            encoded[:, self.places[column.name]] = column.encode(columns[column.name])
-        return encoded.reshape(rows, *self.input_shape)
+        found = Reading(encoded.reshape(rows, *self.input_shape), {}, {})
+        for column in self.columns:
+            if column.name not in columns:  # one that is left out
+                continue
+            cells = columns[column.name]
+            values = column.read(cells)
+            if column.name in self.places:
+                encoded[:, self.places[column.name]] = column.fill(values)
+            absent, wrong = column.missing_in(values), column.unreadable(values, cells)
+            found.missing.update({column.name: absent} if absent.any() else {})
+            found.unreadable.update({column.name: wrong} if wrong.any() else {})
+        return found
 
     def decode(self, row: Any) -> dict[str, str | None]:
         """Return the readable values of one encoded row by column, None where one was missing."""
@@ -113,13 +138,7 @@ class Schema:
 
     def label_numbers(self, labels: Cells) -> np.ndarray:
         """Return the number of each label's class; -1 where it is missing or no class."""
-        return np.array([self._numbers.get(text_of(label), -1) for label in labels], np.int64)
-
-    def unreadable(self, table: Any) -> dict[str, int]:
-        """Return, by column, how many cells are taken as missing although something is there."""
-        columns = columns_of(table)
-        counts = {c.name: c.unreadable(columns[c.name]) for c in self.columns if c.name in columns}
-        return {name: count for name, count in counts.items() if count}
+        return np.array([self._numbers.get(text, -1) for text in texts_of(labels)], np.int64)
 
     def check(self, names: Iterable[str], where: str = "The table") -> None:
         """Raise where a column that the model was trained on is missing."""

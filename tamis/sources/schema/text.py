@@ -51,7 +51,7 @@ class Text(Column):
         """Names of the tokens."""
         return tuple(f"{self.name} token {at}" for at in range(self.tokens))
 
-    def encode(self, cells: Cells) -> np.ndarray:
+    def read(self, cells: Cells) -> np.ndarray:
         """Return the ids of each cell's n-grams, each once, padded with 0."""
         found = np.zeros((len(cells), self.tokens), np.float32)
         for row, text in enumerate(texts_of(cells)):
@@ -69,9 +69,9 @@ class Text(Column):
         count = int(np.count_nonzero(cells))
         return f"({count} n-grams)" if count else None
 
-    def missing_in(self, encoded: np.ndarray) -> int:
-        """Return how many cells were empty."""
-        return int((encoded[:, 0] == 0).sum())
+    def missing_in(self, values: np.ndarray) -> np.ndarray:
+        """Return which cells were empty."""
+        return np.asarray(values[:, 0] == 0, bool)
 
     def note(self) -> str:
         """Return the n-grams and the room for them."""

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tamis.sources.schema.cells import Cells, absent_in, numbers_of, text_of, texts_of
-from tamis.sources.schema.column import Column, Part, flagged
+from tamis.sources.schema.cells import Cells, numbers_of, text_of, texts_of
+from tamis.sources.schema.column import Column, Part, share_missing, with_estimates
 
 DAY = 86_400.0
 DATES = (
@@ -43,7 +43,7 @@ class DateTime(Column):
     newest: float = 0.0
     parts: tuple[str, ...] = ("age", "month", "day", "weekday", "hour")
     medians: tuple[float, ...] = (0.0, 6.0, 15.0, 3.0, 12.0)
-    missing: bool = False
+    missing: float = 0.0
 
     @classmethod
     def infer(cls, name: str, cells: Cells) -> Self:
@@ -56,7 +56,7 @@ class DateTime(Column):
         newest = float(present.max()) if len(present) else 0.0
         clock = bool((present % DAY).any())
         parts = ("age", "month", "day", "weekday", *(("hour",) if clock else ()))
-        column = cls(name, format_, newest, parts, (), len(present) < len(times))
+        column = cls(name, format_, newest, parts, (), share_missing(times))
         medians = np.zeros(len(parts))
         if len(present):
             medians = np.median(column.split(present), axis=0)
@@ -68,7 +68,7 @@ class DateTime(Column):
     def names(self) -> tuple[str, ...]:
         """Names of the parts, and of the flag."""
         found = tuple(f"{self.name} {part}" for part in self.parts)
-        return (*found, f"{self.name} missing") if self.missing else found
+        return (*found, f"{self.name} missing") if self.flagged else found
 
     def split(self, times: np.ndarray) -> np.ndarray:
         """Return the parts of times that are there, a column each; NaN where there is none."""
@@ -88,14 +88,17 @@ class DateTime(Column):
         parts[absent] = np.nan
         return parts
 
-    def encode(self, cells: Cells) -> np.ndarray:
+    def read(self, cells: Cells) -> np.ndarray:
+        """Return the parts of each time."""
+        return self.split(times_of(cells, self.format))
+
+    def fill(self, values: np.ndarray) -> np.ndarray:
         """Return the parts, and the flags."""
-        parts = self.split(times_of(cells, self.format))
-        return flagged(parts, self.medians, self.missing)
+        return with_estimates(values, self.medians, self.flagged)
 
     def decode(self, cells: np.ndarray) -> str | None:
         """Return date and time in ISO form, as exactly as a single holds the age."""
-        if self.missing and cells[len(self.parts)]:
+        if self.flagged and cells[len(self.parts)]:
             return None
         seconds = self.newest - float(cells[0]) * DAY
         if "hour" not in self.parts:
@@ -105,10 +108,6 @@ class DateTime(Column):
         except (OverflowError, ValueError, OSError):
             return None
         return when.strftime("%Y-%m-%d %H:%M:%S" if "hour" in self.parts else "%Y-%m-%d")
-
-    def unreadable(self, cells: Cells) -> int:
-        """Return how many cells are neither empty nor a time."""
-        return int((np.isnan(times_of(cells, self.format)) & ~absent_in(cells)).sum())
 
     def note(self) -> str:
         """Return the newest time and the format."""

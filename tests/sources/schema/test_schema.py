@@ -215,8 +215,12 @@ def test_what_cannot_be_read_is_counted(schema: Schema) -> None:
     table["age"] = ["41", "old", "", "?"]
     table["joined"] = ["2023-01-01", "01.02.2023", "", "n/a"]
     table["member"] = ["yes", "perhaps", "none", "No"]
-    assert schema.unreadable(table) == {"age": 1, "joined": 1, "member": 1}
-    encoded = schema.encode(table)
+    encoded, missing, unreadable = schema.read(table)
+    assert missing["age"].tolist() == [False, True, True, True]
+    assert {name: places.tolist().index(True) for name, places in unreadable.items()} == {
+        "age": 1, "joined": 0, "member": 1,
+    }  # fmt: skip
+    assert all(places.sum() == 1 for places in unreadable.values())
     assert np.isfinite(encoded).all()
     assert encoded[:, schema.places["age"]][:, 1].tolist() == [0, 1, 1, 1]
 
