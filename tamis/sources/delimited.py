@@ -131,6 +131,10 @@ def find_encoding(path: Path) -> Encoding:
                 valid += len(found)
                 odd += len(part.translate(None, bytes(range(128)))) - sum(map(len, found))
     digest = content.hexdigest()
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:  # a character is cut in two at the end
+        strict = False
     for mark, name in MARKS.items():
         if start.startswith(mark) and (strict or not name.startswith("utf-8")):
             return Encoding(name, "strict" if name.startswith("utf-8") else "replace", digest)

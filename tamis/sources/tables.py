@@ -20,7 +20,7 @@ from torch import Tensor
 from tamis.data import Samples
 from tamis.sources.label_order import LabelOrder, shuffled
 from tamis.sources.schema import Schema, infer_schema
-from tamis.sources.schema.cells import Cells, text_of, texts_of
+from tamis.sources.schema.cells import Cells, listed, text_of, texts_of
 from tamis.sources.schema.labels import check_classes
 from tamis.sources.schema.record import in_order
 from tamis.sources.schema.sample import RowSample
@@ -232,8 +232,7 @@ def open_table(
         schema.check(first.names, reader.name)
         unknown = sorted(set(first.labels) - set(schema.classes))
         if unknown:
-            some = ", ".join(unknown[:5])
-            raise BadInputError(f"{reader.name} has labels never trained on: {some}.")
+            raise BadInputError(f"{reader.name} has labels never trained on: {listed(unknown)}.")
     else:
         check_classes(reader.name, label, first.labels, first.rows)
         left = {label, id_column, *drop}
@@ -281,7 +280,7 @@ class FirstReading:
         self.labels.pop("", None)
         for name in expected:
             if name not in self.names:
-                has = ", ".join(self.names) or "none"
+                has = listed(self.names)
                 raise BadInputError(f"{reader.name} has no column {name!r}; it has {has}.")
         if not set(self.names) - set(expected):
             raise BadInputError(f"{reader.name} has no column of inputs beside {label!r}.")

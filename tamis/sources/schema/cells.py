@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -23,6 +23,17 @@ UNITS = "%$€£¥"
 GROUPINGS = (",", ".", " ", "\u00a0", "\u202f", "'", "\u2019")
 """Characters between groups of three digits."""
 LARGEST = float(np.finfo(np.float32).max)
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Return names for one line of a message: some of them, without line breaks, not too long.
+
+    >>> listed(["a", "b\\nc", "d"], most=2)
+    'a, b c, and 1 more'
+    """
+    texts = [" ".join(str(name).split())[:40] for name in names]
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return ", ".join(texts[:most] + more) or "none"
 
 
 def is_absent(cell: Any) -> bool:

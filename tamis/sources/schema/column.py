@@ -36,7 +36,76 @@ class Column:
     """Share of cells that were missing when the schema was learned."""
 
     @property
-    def share_missing(values: np.ndarray) -> float:
+    def flagged(self) -> bool:
+        """Whether a flag stands beside the value: not for a few gaps, to keep rows short."""
+        return self.missing >= FLAG_FROM
+
+    @classmethod
+    def infer(cls, name: str, cells: Cells) -> Self:
+        """Return the column that cells of this kind were found in."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Columns of an encoded row."""
+        return len(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of an encoded row."""
+        return ()
+
+    def read(self, cells: Cells) -> np.ndarray:
+        """Return the values of the cells, a row each; a first value of NaN is a missing row."""
+        return np.empty((len(cells), 0), np.float32)
+
+    def fill(self, values: np.ndarray) -> np.ndarray:
+        """Return values as rows of `width` floats without NaN."""
+        return values
+
+    def encode(self, cells: Cells) -> np.ndarray:
+        """Return the cells as rows of `width` floats."""
+        return self.fill(self.read(cells))
+
+    def decode(self, cells: np.ndarray) -> str | None:
+        """Return the readable value of one encoded row."""
+        return None
+
+    def missing_in(self, values: np.ndarray) -> np.ndarray:
+        """Return which rows of what was read are missing."""
+        return np.isnan(values[:, 0]) if values.shape[1] else np.zeros(len(values), bool)
+
+    def unreadable(self, values: np.ndarray, cells: Cells) -> np.ndarray:
+        """Return which cells hold something that could not be read as this kind."""
+        if values.shape[1] and np.isnan(values[:, 0]).any():
+            return unread(values[:, 0], cells)
+        return np.zeros(len(cells), bool)
+
+    def note(self) -> str:
+        """Return a few words on what was found."""
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return kind and fields as JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the column with these fields; lists of JSON are tuples here."""
+        column = cls(**{name: as_tuple(value) for name, value in fields.items()})
+        for name, value in asdict(column).items():
+            wanted = type(getattr(cls, name, ""))
+            if not isinstance(value, (float, int) if wanted is float else wanted):
+                raise TypeError(f"{name} is {value!r}")
+        return column
+
+
+def as_tuple(value: Any) -> Any:
+    """Return lists, and lists in them, as tuples."""
+    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
+
+
+def share_missing(values: np.ndarray) -> float:
     """Return the share of NaN."""
     return float(np.isnan(values).mean()) if len(values) else 0.0
 

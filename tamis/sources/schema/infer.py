@@ -14,7 +14,7 @@ import numpy as np
 
 from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
-from tamis.sources.schema.cells import ABSENT_WORDS, Cells, is_absent, numbers_of, texts_of
+from tamis.sources.schema.cells import ABSENT_WORDS, Cells, is_absent, listed, numbers_of, texts_of
 from tamis.sources.schema.column import Column
 from tamis.sources.schema.left_out import Constant, Id
 from tamis.sources.schema.number import PAIRS, Boolean, Number, notation_of
@@ -136,7 +136,7 @@ def infer_columns(
     for name in kinds:
         if name not in cells:
             raise BadInputError(
-                f"There is no column {name!r} to be {kinds[name]!r}; there are {', '.join(cells)}."
+                f"There is no column {name!r} to be {kinds[name]!r}; there are {listed(cells)}."
             )
     found: list[Column] = []
     for name, column in cells.items():
@@ -148,7 +148,7 @@ def infer_columns(
         found = [as_input(column, cells[column.name], kinds) for column in found]
     if not any(column.width for column in found):
         raise BadInputError(
-            "No column can be learned from: " + ", ".join(f"{c.name!r} is {c.kind}" for c in found)
+            f"No column can be learned from: {listed(f'{c.name} is {c.kind}' for c in found)}."
         )
     return tuple(found)
 

@@ -174,9 +174,15 @@ class Schema:
                 given = dict(fields)
                 kind = kind_named(str(given.get("name")), given.pop("kind"))
                 columns.append(kind.from_fields(given))
-            classes = tuple(str(name) for name in found["classes"])
-            return cls(tuple(columns), found["label"], classes, found["id"])
-        except (KeyError, TypeError, AttributeError) as error:
+            label, classes, id_ = found["label"], found["classes"], found["id"]
+            if not isinstance(classes, list) or not all(
+                isinstance(text, str) for text in [label, id_ or "", *classes]
+            ):
+                raise TypeError("names are texts")
+            return cls(tuple(columns), label, tuple(classes), id_)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, BadInputError):
+                raise
             raise BadInputError(f"This is no schema of a table: {error!r}.") from None
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,6 +16,8 @@ from tamis.sources.schema.cells import Cells, numbers_of, text_of, texts_of
 from tamis.sources.schema.column import Column, Part, share_missing, with_estimates
 
 DAY = 86_400.0
+DATED = re.compile(r"\d\D+\w+\D+\d|[12]\d{7}|\dW\d")
+"""What every date has: three parts of which two are numbers, or eight digits."""
 DATES = (
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d",
     "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d-%b-%Y", "%d.%m.%y",
@@ -169,6 +172,8 @@ def format_of(cells: Cells, most: int = 2_000) -> str:
     step = -(-len(texts) // most) or 1
     texts = texts[::step]
     best, most_read = "iso", 0.0
+    if 2 * sum(bool(DATED.search(text)) for text in texts[:20]) < len(texts[:20]):
+        return best  # there are many formats, and few columns are dates
     for format_ in FORMATS:
         share = format_share(texts, format_)
         if share > most_read:
