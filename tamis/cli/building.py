@@ -16,14 +16,18 @@ from torch import Tensor, nn
 from tamis.buffers import BUFFERS, PuriDivER
 from tamis.errors import UsageError
 from tamis.models import MODELS, Scale, start
+from tamis.models.tabular import TableModel
 from tamis.noise import Alarm
 from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
-from tamis.sources import Validator
+from tamis.sources import Schema, Validator
 from tamis.training import Execution, Trainer
 
 PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000}
 """Settings of a run whose size is not known, or whose model is not the one for tables."""
+
+
+TABLE_MODEL = TableModel.__name__
 
 
 def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
@@ -85,6 +89,17 @@ def build_model(
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
     return nn.Sequential(Scale(mean, deviation), inner)
+
+
+def check_model(options: Namespace, schema: Schema | None) -> None:
+    """Raise where a model of numbers would take codes of categories and texts for numbers."""
+    plain = [model.__name__ for model in MODELS]
+    if schema and schema.is_mixed and options.model.lower() in plain:
+        name = next(c for c in schema.inputs if c.part != "numbers")
+        raise UsageError(
+            f"--model {options.model} takes numbers, and {name.name!r} is {name.kind}: leave out"
+            " --model, or --drop such columns."
+        )
 
 
 def fill_in(options: Namespace, defaults: Mapping[str, object]) -> None:

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.status import Status
+from torch import Tensor
 
 from tamis.checkpoint import Checkpoints
 from tamis.cli.building import (
     PLAIN,
+    TABLE_MODEL,
     build_model,
     build_selector,
     build_trainer,
+    check_model,
     choose,
     fill_in,
 )
@@ -32,6 +35,7 @@ from tamis.cli.running import (
 from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
+from tamis.selectors import Selector
 from tamis.sources import (
     Columns,
     Feed,
@@ -46,6 +50,8 @@ from tamis.sources import (
     open_source,
 )
 from tamis.sources.redaction import redact
+from tamis.training import Trainer
+from tamis.training.defaults import TableSettings
 from tamis.training.folder import has_checkpoint
 from tamis.training.signals import StopSignal
 
@@ -56,7 +62,6 @@ PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
 def train_stream(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
     check_options(options)
-    fill_in(options, PLAIN)
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
@@ -67,13 +72,12 @@ def train_stream(options: Namespace) -> int:
     with feed:
         with StopSignal() as stop, stop.closing(feed):
             schema = learn_schema(options, feed)
-            shape, mean, deviation = measure(options, feed, schema)
+            inputs = first_inputs(options, feed)
         if stop:
             raise KeyboardInterrupt
-        classes = len(options.classes)
-        validator = Validator(classes, rejects=rejects)
-        model = build_model(options, shape, classes, mean, deviation)
-        trainer = build_trainer(options, model, selector, classes, validator)
+        validator = Validator(len(options.classes), rejects=rejects)
+        trainer = stream_trainer(options, schema, inputs, selector, validator)
+        shape = tuple(inputs.shape[1:])
         named = schema.names if schema and len(shape) == 1 else ()
         metadata = RunMetadata(
             redact(options.address), tuple(options.classes), shape, named, options.slots,
@@ -132,7 +136,7 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
 
 
 def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
-    """Have the feed read records by a schema: of its checkpoint, or of the first records.
+    """Set the schema that a feed reads records by: of its checkpoint, or of the first records.
 
     None where a function reads them, or where there is no record to learn from.
     """
@@ -175,12 +179,10 @@ def schema_of(options: Namespace, records: Sequence[Mapping[str, Any]]) -> Schem
     )  # fmt: skip
 
 
-def measure(
-    options: Namespace, feed: Feed, schema: Schema | None
-) -> tuple[tuple[int, ...], torch.Tensor, torch.Tensor]:
-    """Return shape, mean and standard deviation of the inputs, from the first rows.
+def first_inputs(options: Namespace, feed: Feed) -> Tensor:
+    """Return the inputs of the first rows, to scale by.
 
-    A resumed run has mean and deviation in its checkpoint: only the shape is needed.
+    A resumed run has the scale in its checkpoint: only the shape is needed, and no row is there.
     """
     if resumes(options):
         shape = read_metadata(options.out).input_shape
@@ -188,7 +190,7 @@ def measure(
             raise UsageError(
                 f"{options.out / RunFiles.metadata} does not give the shape of the inputs."
             )
-        return shape, torch.ones(shape), torch.ones(shape)
+        return torch.empty(0, *shape)
     try:
         first = feed.peek(options.scale_rows)
     except (SourceError, TooManyBadError) as error:
@@ -196,11 +198,35 @@ def measure(
     if not first:
         why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
         raise UsageError(f"{redact(options.address)} gave no record to train on.{why}")
-    inputs = torch.cat([samples.inputs for samples in first]).float()
-    mean, deviation = inputs.mean(dim=0), inputs.std(dim=0, correction=0)
-    if schema and len(schema.input_shape) == 1:  # codes and n-grams have no scale
+    return torch.cat([samples.inputs for samples in first]).float()
+
+
+def stream_trainer(
+    options: Namespace,
+    schema: Schema | None,
+    inputs: Tensor,
+    selector: Selector,
+    validator: Validator,
+) -> Trainer:
+    """Build the model and the trainer; columns of categories or texts have the model for tables."""
+    classes, shape = len(options.classes), tuple(inputs.shape[1:])
+    given: str = options.model or (TABLE_MODEL if schema and schema.is_mixed else "")
+    if schema and len(shape) == 1 and given.lower() == TABLE_MODEL.lower():
+        sized = TableSettings(0)
+        fill_in(options, {"model": TABLE_MODEL, "rate": sized.rate} | PLAIN)
+        torch.manual_seed(options.seed)  # dropout draws from torch's own generator
+        model = sized.model(schema.layout, classes, inputs, options.seed)
+        optimizer = sized.optimizer(model, options.rate)
+        return build_trainer(options, model, selector, classes, validator, optimizer)
+    fill_in(options, PLAIN)
+    check_model(options, schema)
+    mean, deviation = torch.ones(shape), torch.ones(shape)
+    if len(inputs):
+        mean, deviation = inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+    if schema and len(shape) == 1:  # codes and n-grams have no scale
         mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
-    return tuple(inputs.shape[1:]), mean, deviation
+    model = build_model(options, shape, classes, mean, deviation)
+    return build_trainer(options, model, selector, classes, validator)
 
 
 class Progress:

@@ -8,7 +8,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tamis.cli.building import PLAIN, build_model, build_selector, build_trainer, fill_in
+from tamis.cli.building import (
+    PLAIN,
+    TABLE_MODEL,
+    build_model,
+    build_selector,
+    build_trainer,
+    check_model,
+    fill_in,
+)
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -21,7 +29,6 @@ from tamis.cli.running import (
 )
 from tamis.cli.schema_table import print_table
 from tamis.errors import UsageError
-from tamis.models.tabular import TableModel
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
 from tamis.selectors import Selector
@@ -29,7 +36,6 @@ from tamis.sources import Rejects, Table, Validator, open_table
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
 
-TABLE_MODEL = TableModel.__name__
 MIN_SLOTS = 2000
 """Slots of a run with another model, where the table has fewer."""
 
@@ -90,6 +96,7 @@ def table_trainer(
     if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
         slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
+        check_model(options, table.schema)
         model = build_model(options, shape, classes, table.mean, table.deviation)
         return build_trainer(options, model, selector, classes, validator)
     sized = TableSettings(table.rows)

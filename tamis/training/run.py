@@ -300,8 +300,7 @@ class TrainingRun:
         """Write the model and the suspects; None where there are no rows, no time or no space."""
         if not self.trainer.held_count:
             return None
-        metadata = self.recorder.metadata
-        schema = self.recorder.schema
+        metadata, schema = self.recorder.metadata, self.recorder.schema
         info: dict[str, object] = {
             "input_shape": metadata.input_shape,
             "classes": metadata.classes,

@@ -56,7 +56,7 @@ def test_a_stream_that_was_stopped_goes_on_as_if_it_was_not(
     for name in ("model.safetensors", "suspects.csv"):
         assert (once / name).read_bytes() == (twice / name).read_bytes()
     assert len((once / "rejects.jsonl").read_text().splitlines()) == 7
-    assert capsys.readouterr().out.count("900 records, 7 bad") == 2
+    assert capsys.readouterr().out.count("on 900 records, 7 bad") == 2
 
 
 def test_too_many_bad_records_stop_it_with_a_checkpoint(
@@ -172,7 +172,9 @@ def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (tmp_path / "run" / "model.safetensors").exists()
 
 
-def test_mixed_columns_are_learned_from_the_first_records_and_resumed(tmp_path: Path) -> None:
+def test_mixed_columns_are_learned_from_the_first_records_and_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
     rows = tmp_path / "rows.jsonl"
     with rows.open("w") as file:
@@ -183,7 +185,8 @@ def test_mixed_columns_are_learned_from_the_first_records_and_resumed(tmp_path: 
                 del record["a"]
             file.write(json.dumps(record) + "\n")
     columns = ["--label", "kind", "--classes", "ant", "bee", "--kind", "day=category"]
-    columns += ["--model", "logistic"]
+    assert stream(rows, *columns, "--out", tmp_path / "mlp", "--model", "mlp") == 2
+    assert "--model mlp takes numbers, and 'town' is category" in capsys.readouterr().err
     once, twice = tmp_path / "once", tmp_path / "twice"
     assert stream(rows, *columns, "--out", once) == 0
     assert stream(rows, *columns, "--out", twice, "--slots", 15) == 0

@@ -72,6 +72,11 @@ class Schema:
         )
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether there are categories or texts beside the numbers."""
+        return self.layout.numbers < self.layout.width
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of an encoded row: flat, but for a table of one column of pictures."""
         if len(self.inputs) == 1 and isinstance(self.inputs[0], Array):
