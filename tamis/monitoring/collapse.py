@@ -102,11 +102,14 @@ def add_faded(counts: Tensor, fade: float, newest: Tensor, rows: int) -> Tensor:
 
 
 class SlotPicks(NamedTuple):
-    """What collapse is detected from: the picks of a slot, by row and by class."""
+    """What collapse is detected from: the picks of a slot, by row and by class.
+
+    Classes without picks are left out: there may be thousands of them.
+    """
 
     ids: Tensor
-    class_picks: Tensor
-    class_held: Tensor
+    labels: Tensor
+    counts: Tensor
     held: int
     stayed: float | None
 
@@ -116,34 +119,42 @@ class CollapseDetector:
 
     def __init__(self, patience: int = 100) -> None:
         self._recent: deque[SlotPicks] = deque(maxlen=patience)
+        self._class_held = torch.zeros(0, dtype=torch.long)
 
     def update(self, slot: Slot) -> list[str]:
         """Add a slot, and return how the picks have collapsed; an empty list if not."""
-        picked = SlotPicks(
-            slot.ids, slot.class_picks.cpu(), slot.class_held.cpu(), slot.held, slot.stayed
-        )
-        self._recent.append(picked)
-        return collapses(list(self._recent)) if self.ready() else []
+        counts = slot.class_picks.cpu()
+        labels = counts.nonzero()[:, 0]
+        self._recent.append(SlotPicks(slot.ids, labels, counts[labels], slot.held, slot.stayed))
+        self._class_held = slot.class_held.cpu()
+        return collapses(list(self._recent), self._class_held) if self.ready() else []
 
     def ready(self) -> bool:
         """Return whether `patience` slots are known."""
         return len(self._recent) == self._recent.maxlen
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the slots."""
-        return {"recent": [picked._asdict() for picked in self._recent]}
+        """Return the slots, and the rows held by class."""
+        recent = [picked._asdict() for picked in self._recent]
+        return {"recent": recent, "class_held": self._class_held}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the slots."""
         self._recent.clear()
         self._recent.extend(SlotPicks(**picked) for picked in state["recent"])
+        self._class_held = state["class_held"]
 
 
-def collapses(slots: list[SlotPicks]) -> list[str]:
-    """Return how the picks of some slots have collapsed, one text for each sign."""
+def collapses(slots: list[SlotPicks], held: Tensor) -> list[str]:
+    """Return how the picks of some slots have collapsed, one text for each sign.
+
+    `held`: rows held by class.
+    """
     found = []
-    held = slots[-1].class_held
-    picks = torch.stack([slot.class_picks for slot in slots]).sum(dim=0)
+    labels, counts = (
+        torch.cat(parts) for parts in zip(*((s.labels, s.counts) for s in slots), strict=True)
+    )
+    picks = torch.zeros_like(held).index_add_(0, labels, counts)
     expected = picks.sum() * held / held.sum()
     for label in ((picks == 0) & (expected >= 5)).nonzero()[:, 0].tolist():
         found.append(f"class {label} has vanished from the picks")

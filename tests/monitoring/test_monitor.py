@@ -75,6 +75,19 @@ def test_one_json_line_a_slot(tmp_path: Path) -> None:
     assert len(monitor.tested) == 2
 
 
+def test_many_classes_leave_lines_and_states_short(tmp_path: Path) -> None:
+    file, classes = tmp_path / "log.jsonl", 5000
+    counts = torch.zeros(classes, dtype=torch.long).index_fill_(0, torch.tensor([1, 4999]), 3)
+    with Monitor(file, patience=50) as monitor:
+        for number in range(60):
+            monitor.update(healthy(number, class_picks=counts, class_held=counts))
+        recent = monitor.state_dict()["collapse"]
+    assert len(file.read_text()) < 60 * 1000
+    assert sum(len(picked["labels"]) for picked in recent["recent"]) == 2 * 50
+    assert len(recent["class_held"]) == classes
+    assert not monitor.warnings
+
+
 def test_purity_leaves_the_warm_up_out() -> None:
     monitor = Monitor()
     assert monitor.purity is None
