@@ -28,6 +28,7 @@ from tamis.sources import (
     Feed,
     ReadAhead,
     Rejects,
+    ReplacedError,
     SourceError,
     TooManyBadError,
     Validator,
@@ -75,9 +76,13 @@ def train_stream(options: Namespace) -> int:
                 except TooManyBadError as error:
                     error.add_note(f"See {rejects.path}.")
                     raise
+                except ReplacedError as error:
+                    error.add_note("--resume --skip-lost goes past what cannot be read again.")
+                    raise
             suspects = run.finish()
         stats = feed.stats()
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
+    counts += f", {stats.lost} lost" if stats.lost else ""
     print_outcome(run, console, f"on {counts}")
     if suspects is not None:
         print_suspects(suspects, len(trainer.buffer), console)
@@ -104,7 +109,7 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     try:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
-            patience=options.patience,
+            patience=options.patience, skip_lost=options.skip_lost,
         )  # fmt: skip
         ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
     except (SourceError, ValueError) as error:

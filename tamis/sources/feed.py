@@ -33,7 +33,8 @@ class TooManyBadError(TamisError):
 class SourceStats:
     """Counts of a feed since the first run, and how far the trainer lags behind.
 
-    `queued` and `dropped` are those of a `ReadAhead`. `behind` counts records that wait, in the
+    `queued` and `dropped` are those of a `ReadAhead`. `lost` counts records that a broker removed
+    before they were read, where it is known how many. `behind` counts records that wait, in the
     queue and at the source; None where it is not known. `late` is the age in seconds of the newest
     record of the last samples when they were taken.
     """
@@ -43,6 +44,7 @@ class SourceStats:
     bad: int
     queued: int
     dropped: int
+    lost: int
     behind: int | None
     late: float | None
 
@@ -111,6 +113,7 @@ class Feed:
         """Continue from an offset that an earlier feed had."""
         self._position = offset.get("source")
         self._seen = int(offset.get("seen", 0))
+        self._lost = int(offset.get("lost", 0))
         self._kind = Kind.from_json(offset.get("kind"))
         if "rejects" in offset:
             self.rejects.load_state_dict(offset["rejects"])
@@ -136,6 +139,7 @@ class Feed:
         for batch in self.source.read(self._position):
             samples, names = self._samples(batch)
             self._position = batch.offset
+            self._lost += batch.lost
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
             if len(samples):
                 yield samples, names, self._reached()
@@ -150,6 +154,7 @@ class Feed:
         return {
             "source": self._position,
             "seen": self._seen,
+            "lost": self._lost,
             "rejects": self.rejects.state_dict(),
             "kind": self._kind and self._kind.to_json(),
         }
@@ -169,6 +174,7 @@ class Feed:
             bad=self.rejects.total,
             queued=ahead.held if ahead else 0,
             dropped=ahead.dropped if ahead else 0,
+            lost=self._lost,
             behind=self.source.behind(),
             late=self._late,
         )

@@ -13,7 +13,14 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from tamis.sources.messages import LOG, warn_of_lost
 from tamis.sources.parquet import IncompleteFileError, Parquet
-from tamis.sources.protocol import Batch, Decode, SourceError, from_json, in_parts
+from tamis.sources.protocol import (
+    Batch,
+    Decode,
+    ReplacedError,
+    SourceError,
+    from_json,
+    in_parts,
+)
 from tamis.sources.redaction import redact, scrub
 from tamis.sources.rotation import Held, find_again, kind_of, open_any
 from tamis.sources.text import CSV, JSONLines
@@ -267,11 +274,11 @@ class Files:
                     self._held.add(file.name, opened)
                 content = self._content(file.name, opened, not self.follow)
                 if mark is not None and text and file.size < position:
-                    raise SourceError(
+                    raise ReplacedError(
                         f"it has {file.size} bytes, and {position} were read before: it shrank"
                     )
                 if mark is not None and content.mark(position) != mark:
-                    raise SourceError("it was changed since it was read")
+                    raise ReplacedError("it was changed since it was read")
                 self.waiting.discard(file.name)
                 for part in in_parts(content.entries(position), self.rows):
                     end = part[-1].end
@@ -294,7 +301,8 @@ class Files:
             return  # removed since it was listed
         except (SourceError, OSError) as error:
             message = scrub(str(error), self.path)
-            raise SourceError(f"{self}: {file.name} cannot be read on: {message}.") from None
+            kind = ReplacedError if isinstance(error, ReplacedError) else SourceError
+            raise kind(f"{self}: {file.name} cannot be read on: {message}.") from None
 
     def _open(self, path: str) -> BinaryIO:
         """Open a file such that it can be read in lines of bounded length."""

@@ -50,6 +50,8 @@ class NatsStream(Broker):
     decode: turns the bytes of a message into a record.
     start: where a reader without an offset begins.
     pace: how messages become batches.
+    skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
+        instead of raising.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class NatsStream(Broker):
         decode: Decode = from_json,
         start: Start = "first",
         pace: Pace | None = None,
+        skip_lost: bool = False,
     ) -> None:
-        super().__init__(decode, start, pace)
+        super().__init__(decode, start, pace, skip_lost)
         self._nats = import_client("nats", "NATS")
         self.url = url
         self.stream = stream
@@ -162,10 +165,8 @@ class NatsStream(Broker):
         if offset is None:
             offset = 0 if self.start == "first" else state.last_seq
         if offset > state.last_seq:
-            raise SourceError(
-                f"{self} ends at {state.last_seq}, and was read up to {offset} before: "
-                "it was lost or replaced."
-            )
+            self.report_replaced(state.last_seq, offset)
+            offset = 0
         queue = kept == api.RetentionPolicy.WORK_QUEUE  # which is always read from its start
         if state.first_seq > offset + 1 > 1 and not queue:
             warn_of_lost(self, f"numbers {offset + 1} to {state.first_seq - 1}")

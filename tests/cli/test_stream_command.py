@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tamis.cli.main import main
+from tamis.sources import LostMessagesWarning
 from tests.support.brokers import Redis
 from tests.support.commands import run_command
 from tests.support.wait import wait_until
@@ -74,6 +75,26 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
     assert list((out / "checkpoints").iterdir())
     for name in ("model.safetensors", "suspects.csv"):
         assert (out / name).exists()
+
+
+def test_a_flag_goes_past_what_cannot_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, out = write_rows(tmp_path / "rows.jsonl", 400), tmp_path / "run"
+    assert stream(rows, *COLUMNS, "--out", out, "--slots", 30) == 0
+    content = rows.read_bytes()
+    rows.write_bytes(content[len(content) // 2 :].partition(b"\n")[2])  # truncated, no copy kept
+    left = len(rows.read_bytes().splitlines())
+    capsys.readouterr()
+    for _ in range(2):  # it fails for ever
+        assert stream(rows, *COLUMNS, "--out", out, "--resume") == 2
+        error = capsys.readouterr().err
+        assert "rows.jsonl cannot be read on" in error
+        assert "--resume --skip-lost goes past what cannot be read again." in error
+        assert len(error.splitlines()) == 1
+    with pytest.warns(LostMessagesWarning, match=r"what followed \d+ in rows.jsonl"):
+        assert stream(rows, *COLUMNS, "--out", out, "--resume", "--skip-lost") == 0
+    assert f"{300 + left} records, 0 bad" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tamis.sources import (
     Pace,
     ReadAhead,
     RedisStream,
+    ReplacedError,
     Source,
     SourceError,
     Unreadable,
@@ -197,8 +198,11 @@ def test_closing_ends_the_reader(begin: Begin, kind: type, away: bool) -> None:
 def test_a_stream_that_was_lost_is_reported(begin: Begin, kind: type) -> None:
     server = begin(kind, 20)
     ahead: Any = {Redis: "1000-0", Nats: 1000, KafkaMock: {"ours": {"0": 1000}, "others": {}}}
-    with pytest.raises(SourceError, match=r"was read up to 1000.* before: it was lost or replaced"):
+    with pytest.raises(ReplacedError, match=r"was read up to 1000.* before: it was lost or"):
         read(server.source(pace()), ahead[kind])
+    source = server.source(pace(rows=20), skip_lost=True)
+    with pytest.warns(LostMessagesWarning, match="it is read from its beginning"):
+        assert sorted(numbers(read(source, ahead[kind], 20))) == list(range(20))
 
 
 @every_broker
@@ -492,6 +496,64 @@ def test_redis_counts_what_was_sent_and_is_trimmed_before_it_resumes(begin: Begi
     lost = [str(one.message).split(": ")[1].split()[0] for one in caught]
     assert lost == ["60", "50"]  # sent and not in the state; never sent
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
+
+
+def trim(server: Server, left: int) -> None:
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=left, approximate=False)
+
+
+def test_redis_counts_what_was_trimmed_once_for_each_state(begin: Begin) -> None:
+    """Killed with -9 before it saved the count: the next of its name has it, from any offset on."""
+    server = begin(Redis)
+    source = server.source(pace(linger=1.0))
+    reading = source.read()
+    batches = [next(reading), next(reading)]
+    trim(server, 100)
+    with pytest.warns(LostMessagesWarning, match="60 entries after 40-0"):
+        batches += [next(reading), next(reading)]
+    assert [batch.lost for batch in batches] == [0, 0, 60, 0]
+    source.close()
+    for stop, lost in ((1, 60), (2, 0)):
+        again = server.source(pace(linger=1.0))
+        offset, left = saved(batches[stop].offset), 120 - 20 * stop
+        if lost:
+            with pytest.warns(LostMessagesWarning, match="60 entries before"):
+                rest = read(again, offset, left)
+        else:
+            rest = read(again, offset, left)
+        assert sum(batch.lost for batch in rest) == lost
+        assert numbers(batches[: stop + 1] + rest)[-100:] == list(range(100, ROWS))
+
+
+def test_redis_counts_what_is_trimmed_while_it_reads_again(begin: Begin) -> None:
+    server = begin(Redis)
+    batches = read(server.source(pace()))
+    again = server.source(pace(linger=1.0))
+    reading = again.read(saved(batches[0].offset))
+    rest = [next(reading)]
+    trim(server, 100)
+    with pytest.warns(LostMessagesWarning, match="60 entries after 40-0"):
+        rest += [next(reading) for _ in range(5)]
+    again.close()
+    assert numbers(rest) == [*range(20, 40), *range(100, ROWS)]
+    assert [batch.lost for batch in rest] == [0, 60, 0, 0, 0, 0]
+
+
+def test_redis_counts_what_was_claimed_and_is_trimmed(begin: Begin) -> None:
+    server = begin(Redis)
+    read(server.source(pace(), consumer="bob"), count=40)
+    trim(server, 180)
+    with pytest.warns(LostMessagesWarning, match="20 entries sent to bob"):
+        hers = read(server.source(pace(), consumer="ann", claim=0), count=40)
+    assert sorted(numbers(hers)) == list(range(20, 60))
+    trim(server, 100)  # before she has saved the second batch
+    with pytest.warns(LostMessagesWarning) as caught:
+        rest = read(server.source(pace(), consumer="ann", claim=0), hers[0].offset, 100)
+    assert numbers(rest) == list(range(100, ROWS))
+    assert [batch.lost for batch in [*hers, *rest]] == [20, 0, 60, 0, 0, 0, 0]
+    lost = [str(one.message).split(": ")[1] for one in caught]
+    assert lost == ["20 entries that were claimed.", "40 entries after 60-0."]
 
 
 def test_redis_reports_what_was_deleted_unread(begin: Begin) -> None:
