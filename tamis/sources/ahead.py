@@ -96,7 +96,7 @@ class ReadAhead:
             for batch in self.source.read(offset):
                 if not all(self._put(part) for part in self._thin(batch)):
                     break
-            if self._part:
+            if self._part is not None:
                 self._put(self._part)
         except BaseException as error:  # the trainer's thread raises it
             self._error = error
@@ -111,7 +111,9 @@ class ReadAhead:
         kept = [row for row in range(len(batch)) if not pressed or (first + row) % self.nth == 0]
         self.dropped += len(batch) - len(kept)
         if pressed:
-            part = self._part or replace(batch, records=[], positions=[], lost=0)
+            part = self._part
+            if part is None:
+                part = replace(batch, records=[], positions=[], lost=0)
             batch = replace(
                 batch,
                 records=part.records + [batch.records[row] for row in kept],
@@ -123,6 +125,8 @@ class ReadAhead:
                 return
         elif self._part:
             yield self._part
+        elif self._part is not None:  # nothing of it was kept
+            batch = replace(batch, lost=self._part.lost + batch.lost)
         self._part = None
         yield batch
 
