@@ -27,6 +27,7 @@ from tamis import (
     TrainingRun,
 )
 from tamis.checkpoint import MismatchError, files, load_model
+from tamis.data import Picks
 from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
 from tamis.sources import SourceError, TooManyBadError
@@ -170,6 +171,57 @@ def test_whatever_ends_a_run_leaves_all_that_is_of_use(stream: Replay, tmp_path:
         assert run.trainer.validator.seen == 4 * SLOTS
 
 
+def test_an_error_within_a_slot_saves_no_half_of_it(stream: Replay, tmp_path: Path) -> None:
+    """Rows are held by then and not learned from: the checkpoint stays the one before."""
+
+    class Failing(Plausible):
+        failed = False
+
+        def select(self, pool: Samples, *given: Any) -> Picks:
+            if int(pool.ids.max()) >= 4 * 25 and not Failing.failed:
+                Failing.failed = True
+                raise OSError(5, "I/O error")
+            return super().select(pool, *given)
+
+    def failing_trainer() -> Trainer:
+        model = start(mlp, (4,), 3, 0)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        return Trainer(model, optimizer, Failing(), Sliding(60), k=8, tracker=Alarm(3))
+
+    every = SaveEvery(10)
+    with (
+        pytest.raises(OSError, match="I/O error") as found,
+        TrainingRun(tmp_path / "twice", failing_trainer(), save_every=every) as run,
+    ):
+        list(run.train(stream))
+    assert "is saved" not in found.value.__notes__[0]
+    assert "the model is written, the suspects are listed" in found.value.__notes__[0]
+    with TrainingRun(tmp_path / "twice", failing_trainer(), resume=True) as run:
+        assert [slot.number for slot in run.train(stream)] == list(range(20, SLOTS))
+    with TrainingRun(tmp_path / "once", failing_trainer()) as run:
+        list(run.train(stream))
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice")]
+    assert models[0] == models[1]
+
+
+def test_rows_that_were_refused_are_not_acknowledged(stream: Replay, tmp_path: Path) -> None:
+    """A broker would forget them."""
+
+    class Acknowledged(Counted):
+        def acknowledge(self) -> None:
+            acknowledged.append(self.offset)
+
+    acknowledged: list[int] = []
+    bad = Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900)
+    with (
+        pytest.raises(BadInputError, match="not finite") as found,
+        TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(3)) as run,
+    ):
+        list(run.train(Acknowledged([*islice(stream, 5), bad])))
+    assert "slot 5 is saved" in found.value.__notes__[0]
+    assert acknowledged == [0, 3]
+
+
 def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None:
     trainer = make_trainer(patience=3)
 
@@ -231,6 +283,19 @@ def test_a_disk_that_is_full_at_the_end_costs_one_file(
         list(run.train(stream, 20))
     assert (tmp_path / name).exists()
     assert read_metadata(tmp_path).ended == "done"
+
+
+def test_a_disk_that_is_full_for_a_while_costs_no_slot(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata are written again once the shape of the inputs is known."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        fill_disk(monkeypatch, "about.json", "suspects.jsonl")
+        assert len(list(run.train(stream, 20))) == 20
+        monkeypatch.undo()
+    assert run.recorder.failures
+    assert "files for the pages were not written" in " ".join(run.warnings())
+    assert read_metadata(tmp_path).input_shape == (4,)
 
 
 def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
