@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -82,6 +84,19 @@ def build_model(
     if not isinstance(inner, nn.Module):
         raise UsageError(f"{options.model} returned {type(inner).__name__}, not an nn.Module.")
     return nn.Sequential(Scale(mean, deviation), inner)
+
+
+def scale_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return the scaling that a model begins with, on the CPU, to check rows by.
+
+    It is copied when first used: a resumed run has loaded its own by then.
+    """
+
+    @cache
+    def copied() -> nn.Module:
+        return copy.deepcopy(next(model.children())).cpu()
+
+    return lambda inputs: copied()(inputs.cpu())
 
 
 def build_trainer(

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from rich.status import Status
 
-from tamis.cli.building import build_model, build_selector, build_trainer, choose
+from tamis.cli.building import build_model, build_selector, build_trainer, choose, scale_of
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -35,6 +35,7 @@ from tamis.sources import (
     open_source,
 )
 from tamis.sources.redaction import redact
+from tamis.sources.scaling import measure_columns
 from tamis.training.folder import has_checkpoint
 from tamis.training.signals import StopSignal
 
@@ -60,6 +61,7 @@ def train_stream(options: Namespace) -> int:
         classes = len(options.classes)
         validator = Validator(classes, rejects=rejects)
         model = build_model(options, shape, classes, mean, deviation)
+        feed.scale = scale_of(model)
         trainer = build_trainer(options, model, selector, classes, validator)
         named = options.inputs if options.inputs and (len(options.inputs),) == shape else ()
         metadata = RunMetadata(
@@ -136,8 +138,8 @@ def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tens
     if not first:
         why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
         raise UsageError(f"{redact(options.address)} gave no record to train on.{why}")
-    inputs = torch.cat([samples.inputs for samples in first]).float()
-    return tuple(inputs.shape[1:]), inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+    inputs = torch.cat([samples.inputs for samples in first])
+    return tuple(inputs.shape[1:]), *measure_columns(inputs)
 
 
 class Progress:

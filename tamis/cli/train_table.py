@@ -7,7 +7,7 @@ from argparse import Namespace
 import torch
 from torch import Tensor
 
-from tamis.cli.building import build_model, build_selector, build_trainer
+from tamis.cli.building import build_model, build_selector, build_trainer, scale_of
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -37,6 +37,7 @@ def train_table(options: Namespace) -> int:
     )
     validator.classes = len(table.classes)
     model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
+    validator.scale = scale_of(model)
     trainer = build_trainer(options, model, selector, len(table.classes), validator)
     test = read_test(options, table)
     slots = options.slots or max(len(table), MIN_SLOTS)

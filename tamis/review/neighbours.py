@@ -70,7 +70,8 @@ def find_neighbours(
     rows, similarity = [], []
     for part, numbers in zip(inputs.split(CHUNK), ids.split(CHUNK), strict=True):
         cosines = scaler.unit_vectors(view.features(part)) @ vectors.T
-        cosines.masked_fill_(numbers[:, None] == held.ids, -torch.inf)
+        itself = numbers[:, None] == held.ids
+        cosines.masked_fill_(itself | ~scaler.usable, -torch.inf)
         best = cosines.topk(count, dim=1)
         rows.append(best.indices)
         similarity.append(best.values)

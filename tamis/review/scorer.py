@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.nn import functional
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
+from tamis.selectors.plausible.candidates import in_range
 
 SMOOTHING = 0.003
 """Share that unanimous neighbours leave to every other class."""
@@ -25,10 +27,16 @@ CHUNK = 1024
 
 
 class FeatureScaler:
-    """Centres features and scales each to unit variance, by the rows it was fitted to."""
+    """Centres features and scales each to unit variance, by the rows it was fitted to.
+
+    `usable` marks those rows: all but those with a feature far beyond that of most rows, or one
+    that is not finite.
+    """
 
     def __init__(self, features: Tensor) -> None:
         features = at_least_float(features)
+        self.usable = in_range(features, features.isfinite().all(dim=1))
+        features = features if self.usable.all() else features[self.usable]
         self._mean = features.mean(dim=0)
         self._deviation = features.std(dim=0, correction=0).clamp_min(1e-6)
 
@@ -54,15 +62,21 @@ class LabelScorer:
         if held is None or not len(held):
             return
         log_probabilities = self._log_probabilities(held.inputs)
+        features: Tensor | None = None
+        usable = log_probabilities.isfinite().all(dim=1)
+        # Without a last linear layer there are no features to compare.
+        with suppress(TypeError):
+            features = view.features(held.inputs)
+            self._scaler = FeatureScaler(features)
+            usable &= self._scaler.usable
+        if not usable.all():  # one such row would leave NaN in every number below
+            held, log_probabilities = held[usable], log_probabilities[usable]
         self.confusion = fit_confusion(log_probabilities, held.labels)
         self._log_relative = relative_confusion(self.confusion).log()
-        try:
-            features = view.features(held.inputs)
-        except TypeError:  # without a last linear layer there are no features to compare
+        if features is None:
             return
         self._ids = held.ids
-        self._scaler = FeatureScaler(features)
-        self._vectors = self._scaler.unit_vectors(features)
+        self._vectors = self._scaler.unit_vectors(features if usable.all() else features[usable])
         self._posteriors = (log_probabilities + self.confusion.log()[:, held.labels].T).softmax(
             dim=1
         )

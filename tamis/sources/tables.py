@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import Samples
+from tamis.sources.scaling import Magnitudes, Moments
 from tamis.sources.table_files import TableFile
 from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
 
@@ -120,11 +121,14 @@ def open_table(
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
 ) -> Table:
-    """Return a table after one scan for classes, number of rows, mean and deviation."""
+    """Return a table after a scan for classes, number of rows, mean and deviation.
+
+    Where a value is far beyond all others, a second scan measures the columns without it.
+    """
     file = TableFile(path, label, id_column, tuple(drop))
     names: set[str] = set()
     rows = 0
-    count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
+    moments, magnitudes = Moments(), Magnitudes()
     shape: tuple[int, ...] | None = None
     columns: list[str] = []
     content = sha256()
@@ -134,30 +138,24 @@ def open_table(
         names.update(name for name in chunk.labels if name)
         rows += len(chunk.rows) + len(chunk.malformed)
         shape, columns = chunk.numbers.shape[1:], chunk.columns
-        flat = chunk.numbers.astype(np.float64)
-        if len(shape) > 1:  # an image has one scale, a table one for each column
-            flat = flat.reshape(-1, 1)
-        finite = np.isfinite(flat)
-        values = np.where(finite, flat, 0)
-        count = count + finite.sum(axis=0)
-        total = total + values.sum(axis=0)
-        squares = squares + (values**2).sum(axis=0)
+        moments.update(chunk.numbers)
+        magnitudes.update(chunk.numbers)
     if shape is None or not names:
         raise BadInputError(f"{path} holds no labelled row.")
     if rows > 1 and shape == (len(columns),):
-        refuse_text(path, columns, count)
+        refuse_text(path, columns, moments.count)
     if len(names) > MOST_CLASSES and 2 * len(names) > rows:
         raise BadInputError(
             f"{path}: column {label!r} has {len(names)} distinct values in {rows} rows. These are"
             " no classes: is it a number to predict, or an id?"
         )
-    number = np.maximum(count, 1)
-    mean = total / number
-    deviation = np.sqrt(np.maximum(squares / number - mean**2, 0))
+    if np.isfinite(bounds := magnitudes.bounds()).any():
+        moments = Moments(bounds)
+        for chunk in file.chunks(SCAN_ROWS):
+            moments.update(chunk.numbers)
     return Table(
         path, label, id_column, file.drop, rows_per_slot, validator, in_order(names), rows,
-        shape, torch.tensor(mean).float(), torch.tensor(deviation).float(),
-        content.hexdigest(),
+        shape, *moments.mean_and_deviation(), content.hexdigest(),
     )  # fmt: skip
 
 

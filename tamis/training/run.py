@@ -18,7 +18,7 @@ from tamis.monitoring.logger_group import LoggerGroup
 from tamis.review import Rows, find_suspects
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
-from tamis.sources.validation import BadInputError
+from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
 from tamis.training.positions import Counted, Positioned, as_positioned, as_samples
@@ -340,6 +340,6 @@ class TrainingRun:
         for samples, names in rows:
             if self.stop.overdue:
                 raise TimeoutError
-            finite = samples.inputs.flatten(1).isfinite().all(dim=1)
+            finite = finite_rows(samples.inputs, self.trainer.validator.scale)
             kept = [name for name, good in zip(names, finite.tolist(), strict=True) if good]
             yield samples[finite].to(self.trainer.device), kept

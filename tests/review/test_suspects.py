@@ -46,6 +46,21 @@ def test_the_worst_is_first_and_scores_follow_their_formula(
     assert worst.row == row
 
 
+@pytest.mark.parametrize("value", [1e12, 1e20, 3e38])
+def test_one_huge_row_held_changes_no_suspect(
+    blobs: Samples, blob_model: nn.Module, value: float
+) -> None:
+    view = ModelView(blob_model)
+    held = Samples.of(blobs.inputs.clone(), blobs.labels.clone())
+    held.inputs[0] = value
+    held.inputs[0, 1:] *= -1
+    others = blobs[slice(1, None)]
+    scores, classes = LabelScorer(view, held).scores(others)
+    expected, expected_classes = LabelScorer(view, held[slice(1, None)]).scores(others)
+    assert torch.equal(scores, expected)
+    assert torch.equal(classes, expected_classes)
+
+
 def test_rows_held_reveal_which_labels_are_confused(blobs: Samples, blob_model: nn.Module) -> None:
     """In the blobs a wrong label is always the next class: where that is known, doubts follow."""
     scorer = LabelScorer(ModelView(blob_model), blobs)

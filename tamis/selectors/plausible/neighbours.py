@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tamis.data import match_ids
-from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.candidates import FARTHEST, Candidates
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
 
 
@@ -112,8 +112,15 @@ class Neighbours:
 
     def _standardise(self, features: Tensor, weights: Tensor) -> Tensor:
         """Return the features, each of running mean 0 and deviation 1, as unit vectors."""
+        newest = weights @ features.square()
+        if self._square.value is not None:
+            # One huge row alone in a slot passes for usual there, and would outweigh all after it.
+            largest, before = newest.amax(), self._square.value.to(newest).amax()
+            stale = (before > FARTHEST**2 * largest.clamp_min(1)) & (largest > 0)
+            self._mean.restart(weights @ features, stale)
+            self._square.restart(newest, stale)
         mean = self._mean.update(weights @ features)
-        square = self._square.update(weights @ features.square())
+        square = self._square.update(newest)
         deviation = (square - mean.square()).clamp_min(1e-12).sqrt()
         return functional.normalize((features - mean) / deviation)
 
