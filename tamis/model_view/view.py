@@ -20,9 +20,9 @@ from tamis.model_view.passes import (
     gradient,
     last_linear,
     logits_of,
+    mean_of,
     no_head,
     same_but_for_type,
-    sum_of,
 )
 
 Measure = Callable[[State, Tensor, Tensor], Tensor]
@@ -191,7 +191,7 @@ class ModelView:
         with torch.no_grad(), evaluating(self.model):
             return torch.cat(
                 [
-                    sum_of(measure(state, x, y) for state in states) / len(states)
+                    mean_of(measure(state, x, y) for state in states)
                     for x, y in zip(inputs.split(self.chunk), labels.split(self.chunk), strict=True)
                 ]
             )

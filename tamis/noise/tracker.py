@@ -136,10 +136,11 @@ class Tracker(AgreementFit):
 
     def without(self, faster: Tracker) -> Tracker:
         """Return a tracker of the older rows: these less those of a tracker that fades faster."""
-        older = Tracker(self.classes, self.half_life)
-        older._rows = (self._rows - faster._rows).clamp_min(0)
-        older._agreeing = torch.minimum(self._agreeing - faster._agreeing, older._rows)
-        older._agreeing = older._agreeing.clamp_min(0)
+        older = Tracker.__new__(Tracker)  # with many classes, zeros to be replaced take time
+        older.classes, older.half_life = self.classes, self.half_life
+        older._rows = (self._rows - faster._rows).clamp_min_(0)
+        agreeing = self._agreeing - faster._agreeing
+        older._agreeing = torch.minimum(agreeing, older._rows, out=agreeing).clamp_min_(0)
         older._pairs = self._pairs.minus(faster._pairs)
         older._squares = self._squares  # slightly too many, so that bands are slightly too wide
         return older

@@ -72,8 +72,9 @@ class Calibration:
             self.clean_ratio, self.temperature = self._fit.fit(distinct)
         self._slots += 1
         tempered = evidence / self.temperature
-        self._confidence.update(weights @ tempered.softmax(dim=1).amax(dim=1))
-        return (tempered * self.earned()).softmax(dim=1)
+        probabilities = tempered.softmax(dim=1)
+        self._confidence.update(weights @ probabilities.amax(dim=1))
+        return torch.softmax(tempered.mul_(self.earned()), dim=1, out=probabilities)
 
     @property
     def started(self) -> bool:

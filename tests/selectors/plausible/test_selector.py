@@ -77,7 +77,7 @@ class Loops:
         order = [sorted(row, reverse=True) for row in posteriors]
         margin = [first - second for first, second, *_ in order]
         plausible = [row.index(max(row)) == y for row, y in zip(posteriors, labels, strict=True)]
-        return posteriors, right, margin, plausible
+        return posteriors, right, [first for first, *_ in order], margin, plausible
 
 
 def judge(rule: Plausible, candidates: Candidates, ids: Tensor) -> Verdict:
@@ -114,7 +114,7 @@ def test_a_verdict_is_that_of_the_loops(classes: int, width: int, voters: int, f
         expected = loops.judge(*(column.tolist() for column in columns))
         for ours, theirs in zip(found, expected, strict=True):
             assert_near(ours, theirs)
-        verdicts += expected[3]
+        verdicts += expected[4]
     assert 0 < sum(verdicts) < len(verdicts), "a case of one verdict only shows little"
 
 
