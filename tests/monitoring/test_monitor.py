@@ -203,7 +203,11 @@ class TestInformation:
     """Whether labels carry information for the model."""
 
     def play(
-        self, agreement: float, slots: int = 250, held: tuple[int, ...] = (100,) * 3
+        self,
+        agreement: float,
+        slots: int = 250,
+        arrived: tuple[int, ...] = (100,) * 3,
+        predicted: tuple[int, ...] = (100,) * 3,
     ) -> Monitor:
         monitor = Monitor(patience=5)
         with warnings.catch_warnings():
@@ -214,7 +218,8 @@ class TestInformation:
                         number,
                         agreement=agreement,
                         seen=20 * (number + 1),
-                        class_held=torch.tensor(held),
+                        class_arrived=torch.tensor(arrived),
+                        class_predicted=torch.tensor(predicted),
                     )
                 )
         return monitor
@@ -229,8 +234,9 @@ class TestInformation:
         assert self.play(0.33, slots=200).uninformative()
 
     def test_the_commonest_label_is_no_news(self) -> None:
-        assert self.play(0.8, held=(240, 30, 30)).uninformative()
-        assert not self.play(0.9, held=(240, 30, 30)).uninformative()
+        arrived = (240, 30, 30)
+        assert self.play(0.8, arrived=arrived, predicted=(300, 0, 0)).uninformative()
+        assert not self.play(0.9, arrived=arrived, predicted=(270, 15, 15)).uninformative()
 
     def test_it_is_reported_once(self) -> None:
         assert self.play(0.33, slots=300).warnings.count(NO_INFORMATION) == 1
