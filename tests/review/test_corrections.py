@@ -194,6 +194,24 @@ def test_a_resumed_run_knows_names_and_decisions(path, tmp_path, blobs, blob_mod
     assert 1 not in again.buffer.pool().ids
 
 
+def test_what_was_undone_while_a_run_was_down_is_undone_when_it_resumes(
+    path, tmp_path, blobs, blob_model
+) -> None:
+    trainer, corrections = make_trainer(blob_model), Corrections(path, CLASSES)
+    trainer.step(corrections.correct(blobs))
+    given = int(blobs.labels[0])
+    other = CLASSES[(given + 1) % 3]
+    Decisions(path).decide(Decision("0", "relabel", other, CLASSES[given]))
+    assert corrections.apply(trainer) == 1
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(trainer, others={"corrections": corrections})
+    Decisions(path).decide(Decision("0", "undo", None, CLASSES[given]))
+    again, follower = make_trainer(blob_model), Corrections(path, CLASSES)
+    checkpoints.load(again, {"corrections": follower})
+    follower.apply(again)
+    assert again.buffer.pool().labels[0] == given
+
+
 def test_plausible_lets_rows_vote_with_their_new_labels(path, blobs, blob_model) -> None:
     trainer = make_trainer(blob_model, selector=Plausible(neighbours=Neighbours(voters=500)))
     trainer.validator.classes = 3
