@@ -1,0 +1,156 @@
+"""Consumers that are killed, stopped and resumed while they train."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.faults.hour.senders import CLASSES
+from tests.support.faults.hour.tape import Tape
+
+ROOT = Path(__file__).parents[4]
+WAYS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
+STATUS = {"kill -9": -9, "SIGTERM": 143, "Ctrl-C": 130}
+WORDS = (
+    *("--inputs", "x", "--label", "kind", "--classes", *CLASSES, "--id", "id", "--follow"),
+    *("--rows-per-slot", "5", "--scale-rows", "100", "--queue", "60", "--capacity", "4000"),
+    *("--pool-size", "512", "--k", "16", "--save-every", "15"),
+)
+
+Note = Callable[..., None]
+"""Writes down an event: what, who, and more."""
+
+
+def spawn(output: Path, *words: object) -> subprocess.Popen[bytes]:
+    """Start a Python program whose output is added to a file."""
+    with output.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        )
+
+
+def resident(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the bytes of memory of a process; None where it has ended."""
+    try:
+        pages = Path(f"/proc/{process.pid}/statm").read_text().split()[1]
+    except OSError:
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Slots from a start to the next fault, and ticks that a consumer then is down."""
+
+    slots: tuple[int, int]
+    down: tuple[int, int]
+    long_down: tuple[int, int]
+
+
+class Consumer:
+    """One run of `tamis stream`, through all its processes."""
+
+    def __init__(
+        self, name: str, address: str, place: Path, run: Path, habits: Habits, seed: int
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.words = ["stream", address, *WORDS, "--seed", str(seed)]
+        self.tape = Tape(place / f"{name}.tape.jsonl")
+        self.output = place / f"{name}.txt"
+        self.habits = habits
+        self.rng = random.Random(f"{name} {seed}")  # noqa: S311
+        self.process: subprocess.Popen[bytes] | None = None
+        self.ended: dict[str, int] = {}
+        self.restless = True
+        self._way = ""
+        self._due = 0
+        self._noted = 0
+        self._fault_after = 0
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def since_start(self) -> int:
+        """Slots that the present process has trained."""
+        started = self.tape.starts and self.process is not None
+        now = self.tape.starts[-1] if started else None
+        return now.slots if now and self.process and now.number == self.process.pid else 0
+
+    def start(self, *more: object) -> None:
+        words = [*self.words, "--out", self.run, "--resume", *more]
+        taped = "tests.support.faults.hour.taped"
+        self.process = spawn(self.output, taped, self.tape.path, *words)
+        self._fault_after = self.rng.randint(*self.habits.slots)
+
+    def tick(self, tick: int, note: Note) -> None:
+        """Note what has ended, start what is due, and strike where it is time."""
+        self.tape.refresh()
+        for start in self.tape.starts[self._noted :]:
+            if start.slot is None:
+                break
+            note("resumed" if start.slot else "started", self.name, slot=start.slot)
+            self._noted += 1
+        if self.process is None:
+            if tick >= self._due:
+                self.start()
+        elif (status := self.process.poll()) is not None:
+            self._end(status, tick, note)
+        elif self.restless and not self._way and self.since_start >= self._fault_after:
+            self.strike(self.rng.choice(list(WAYS)), note)
+
+    def strike(self, way: str, note: Note) -> None:
+        """Send a signal."""
+        assert self.process
+        self._way = way
+        self.process.send_signal(WAYS[way])
+        self.tape.refresh()
+        note(way, self.name, slot=self.tape.last)
+
+    def _end(self, status: int, tick: int, note: Note) -> None:
+        meant = STATUS.get(self._way) == status
+        what = self._way if meant else f"ended by itself ({status})"
+        self.ended[what] = self.ended.get(what, 0) + 1
+        if not meant:
+            last = self.output.read_text(errors="replace").strip().splitlines()[-1:]
+            note("ended", self.name, status=status, wanted=self._way, printed=last)
+        span = self.habits.long_down if self.rng.random() < 0.1 else self.habits.down
+        self.process, self._way = None, ""
+        self._due = tick + self.rng.randint(*span)
+
+    def finish(self) -> int:
+        """Stop the process that waits for more, read what is left, and return how that ended."""
+        if self.process is not None and self.running:
+            self.process.terminate()
+            self.process.wait()
+        self.start("--patience", 5)
+        assert self.process
+        return self.process.wait()
+
+    def reference(self, sent: Path) -> tuple[Path, Tape]:
+        """Make the unbroken run over the slots of the tape; return its folder and its tape."""
+        self.tape.refresh()
+        folder = self.output.with_name(f"{self.name}-unbroken")
+        own = folder.with_suffix(".tape.jsonl")
+        decisions = self.run / "decisions.jsonl"
+        words: list[Any] = [own, "--replay", self.tape.path, sent, decisions, *self.words]
+        taped = "tests.support.faults.hour.taped"
+        output = self.output.with_name(f"{self.name}-unbroken.txt")
+        status = spawn(output, taped, *words, "--out", folder).wait()
+        if status:
+            raise RuntimeError(f"The unbroken run of {self.name} ended with {status}: see {output}")
+        return folder, Tape(own)

@@ -1,0 +1,138 @@
+"""tamis stream in a process of its own, with a tape; or the unbroken run of such a tape.
+
+python -m tests.support.faults.hour.taped TAPE stream ADDRESS ...
+python -m tests.support.faults.hour.taped TAPE --replay OTHER SENT DECISIONS stream ADDRESS ...
+
+The second trains on the slots of another tape, row by row from the file of what was sent, and
+meets each decision at the slot at which the other run did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+from typing import Any
+
+import torch
+
+from tamis.cli import train_stream
+from tamis.cli.main import main
+from tamis.runs import Decisions
+from tamis.sources.protocol import Batch
+from tamis.training.recorder import RunRecorder
+from tests.support.faults.hour.tape import Recorder, Tape
+from tests.support.faults.runs import checksum
+
+CORRECT, UPDATE, MEASURE = RunRecorder.correct, RunRecorder.update, train_stream.measure
+
+
+def record(tape: Recorder) -> None:
+    """Write down what each slot is given, and what it comes to."""
+    arrived: dict[str, Any] = {}
+
+    def correct(self: RunRecorder, samples: Any, names: Any = None) -> Any:
+        ids = samples.ids.tolist()
+        answer = CORRECT(self, samples, names)
+        arrived.update(ids=ids, known=len(self.own.decisions.lines))
+        return answer
+
+    def update(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        UPDATE(self, slot, samples, names)
+        held = self.trainer.held()
+        tape.add(
+            {"slot": slot.number}
+            | arrived
+            | {
+                "applied": len(self.own.decisions.lines),
+                "picked": checksum(slot.picked)[:16],
+                "held": checksum([held.ids, held.labels])[:16],
+                "weights": checksum(self.trainer.model.state_dict())[:16],
+            }
+        )
+
+    def measure(options: Any, feed: Any) -> Any:
+        found = shape, mean, deviation = MEASURE(options, feed)
+        if not train_stream.resumes(options):
+            parts = [mean.tolist(), deviation.tolist()]
+            tape.add({"scale": parts, "shape": list(shape)})
+        return found
+
+    RunRecorder.correct, RunRecorder.update = correct, update  # type: ignore[method-assign]
+    train_stream.measure = measure
+
+
+def replay(tape: Recorder, other: Tape, sent: Path, decisions: Path) -> None:
+    """Have the next stream read the slots of another tape."""
+    record(tape)
+    correct, update = RunRecorder.correct, RunRecorder.update
+    lines = [json.dumps(line.to_json()) + "\n" for line in Decisions(decisions).lines]
+    written = 0
+
+    def decide(self: RunRecorder, count: int) -> None:
+        nonlocal written
+        if count > written:
+            with self.own.decisions.path.open("a") as file:
+                file.writelines(lines[written:count])
+            written = count
+
+    def corrected(self: RunRecorder, samples: Any, names: Any = None) -> Any:
+        decide(self, other.slots[self.trainer.slots]["known"])
+        return correct(self, samples, names)
+
+    def updated(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        decide(self, other.slots[slot.number]["applied"])
+        update(self, slot, samples, names)
+
+    def measure(options: Any, feed: Any) -> Any:
+        shape = tuple(other.scale["shape"])
+        mean, deviation = (torch.tensor(part) for part in other.scale["scale"])
+        tape.add(other.scale)
+        return shape, mean, deviation
+
+    RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
+    train_stream.measure = measure
+    train_stream.open_source = lambda *_, **__: Replayed(other, sent)  # type: ignore[assignment]
+
+
+class Replayed:
+    """The good records of a tape, slot by slot, as a source."""
+
+    def __init__(self, tape: Tape, sent: Path) -> None:
+        self.tape = tape
+        self.records: dict[int, Any] = {}
+        for line in sent.read_text(encoding="utf-8").splitlines():
+            about = json.loads(line)
+            if about["fault"] is None:
+                self.records[about["id"]] = json.loads(about["line"])
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        for number in sorted(self.tape.slots):
+            ids = self.tape.slots[number]["ids"]
+            yield Batch([self.records[id_] for id_ in ids], ids, {"slot": number}, time())
+
+    def acknowledge(self, offset: Any) -> None:
+        """Do nothing."""
+
+    def behind(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    own, words = Recorder(Path(sys.argv[1])), sys.argv[2:]
+    own.add({"start": os.getpid()})
+    if words[0] == "--replay":
+        replay(own, Tape(Path(words[1])), Path(words[2]), Path(words[3]))
+        words = words[4:]
+    else:
+        record(own)
+    sys.exit(main(words))
