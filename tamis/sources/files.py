@@ -280,14 +280,17 @@ class Files:
                 if mark is not None and content.mark(position) != mark:
                     raise ReplacedError("it was changed since it was read")
                 self.waiting.discard(file.name)
+                before = content.mark(position)
                 for part in in_parts(content.entries(position), self.rows):
                     end = part[-1].end
+                    reached = content.mark(end)
+                    cut = text and opened.seek(0, io.SEEK_END) < end
+                    if cut or content.mark(position) != before:
+                        return  # truncated meanwhile: what was read may be of two contents
+                    position, before = end, reached
                     if text:
                         self._bytes_per_row = (end - part[0].start) / len(part)
-                    self._offset = offset = {
-                        **offset,
-                        file.name: [end, content.mark(end), file.inode],
-                    }
+                    self._offset = offset = {**offset, file.name: [end, reached, file.inode]}
                     unit = "byte" if text else "row"
                     positions = [{"file": file.name, unit: entry.start} for entry in part]
                     yield Batch([entry.record for entry in part], positions, offset, time())

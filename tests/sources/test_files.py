@@ -303,6 +303,33 @@ def test_a_rotated_file_is_read_to_its_end_after_a_restart(
     assert numbers(list(again.read(saved(found[3].offset)))) == list(range(50, 60))
 
 
+@pytest.mark.parametrize("more", [5, 300])
+def test_a_file_truncated_while_it_is_read_is_read_on_from_its_copy(
+    tmp_path: Path, more: int
+) -> None:
+    """Lines and the mark after them are not read in one step: a truncation may come between."""
+    path = tmp_path / "rows.jsonl"
+    rows = [{"n": n, "text": 200 * "x"} for n in range(200 + more)]
+    write(path, rows[:200])
+    left = 65
+
+    def decode(line: bytes) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            rotate_by_copy(path)
+            write(path, rows[200:])
+        return json.loads(line)
+
+    source = Files(path, rows=10, follow=True, poll=0.01, decode=decode)
+    found: list[Batch] = []
+    for batch in source.read():
+        found.append(batch)
+        if len(numbers(found)) >= len(rows):
+            break
+    assert numbers(found) == list(range(200 + more))
+
+
 @pytest.mark.parametrize("replace", [rotate_by_rename, Path.unlink])
 def test_a_file_replaced_by_one_of_the_same_size_is_read(
     tmp_path: Path, follow: Callable[..., Following], replace: Callable[[Path], None]
