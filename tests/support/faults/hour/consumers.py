@@ -16,6 +16,7 @@ from tests.support.faults.hour.senders import CLASSES
 from tests.support.faults.hour.tape import Tape
 
 ROOT = Path(__file__).parents[4]
+TAPED = "tests.support.faults.hour.taped"
 WAYS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
 STATUS = {"kill -9": -9, "SIGTERM": 143, "Ctrl-C": 130}
 WORDS = (
@@ -93,8 +94,7 @@ class Consumer:
 
     def start(self, *more: object) -> None:
         words = [*self.words, "--out", self.run, "--resume", *more]
-        taped = "tests.support.faults.hour.taped"
-        self.process = spawn(self.output, taped, self.tape.path, *words)
+        self.process = spawn(self.output, TAPED, self.tape.path, *words)
         self._fault_after = self.rng.randint(*self.habits.slots)
 
     def tick(self, tick: int, note: Note) -> None:
@@ -132,25 +132,22 @@ class Consumer:
         self.process, self._way = None, ""
         self._due = tick + self.rng.randint(*span)
 
-    def finish(self) -> int:
-        """Stop the process that waits for more, read what is left, and return how that ended."""
+    def stop(self) -> None:
+        """Stop the process that waits for more."""
         if self.process is not None and self.running:
             self.process.terminate()
             self.process.wait()
-        self.start("--patience", 5)
-        assert self.process
-        return self.process.wait()
 
-    def reference(self, sent: Path) -> tuple[Path, Tape]:
-        """Make the unbroken run over the slots of the tape; return its folder and its tape."""
+    def reference(self, sent: Path) -> tuple[Path, subprocess.Popen[bytes]]:
+        """Start the unbroken run over the slots of the tape; return its folder and process."""
         self.tape.refresh()
         folder = self.output.with_name(f"{self.name}-unbroken")
-        own = folder.with_suffix(".tape.jsonl")
         decisions = self.run / "decisions.jsonl"
-        words: list[Any] = [own, "--replay", self.tape.path, sent, decisions, *self.words]
-        taped = "tests.support.faults.hour.taped"
-        output = self.output.with_name(f"{self.name}-unbroken.txt")
-        status = spawn(output, taped, *words, "--out", folder).wait()
-        if status:
-            raise RuntimeError(f"The unbroken run of {self.name} ended with {status}: see {output}")
-        return folder, Tape(own)
+        words: list[Any] = [tape_of(folder), "--replay", self.tape.path, sent, decisions]
+        output = folder.with_suffix(".txt")
+        return folder, spawn(output, TAPED, *words, *self.words, "--out", folder)
+
+
+def tape_of(folder: Path) -> Path:
+    """Return the path of the tape that belongs to an unbroken run."""
+    return folder.with_suffix(".tape.jsonl")

@@ -28,23 +28,20 @@ class Reviewer:
         self.made: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
         self._decided: list[str] = []
-        self._url = ""
+        self.url = ""
 
     @property
-    def url(self) -> str:
-        """The address that the server printed."""
-
-        def printed() -> bool:
+    def ready(self) -> bool:
+        """Whether the server has printed its address."""
+        if not self.url:
             found = re.search(r"at (http://\S+)/", self.output.read_text())
-            self._url = found[1] if found else ""
-            return bool(found)
-
-        if not self._url:
-            wait_until(printed, what="an address of tamis watch")
-        return self._url
+            self.url = found[1] if found else ""
+        return bool(self.url)
 
     def review(self, note: Note) -> None:
         """Decide about one suspect, or undo what was decided before."""
+        if not self.ready:
+            return
         items = self.suspects()
         if self._decided and self.rng.random() < 0.15:
             name = self._decided.pop(self.rng.randrange(len(self._decided)))
@@ -55,7 +52,8 @@ class Reviewer:
             self._send({"id": item["id"]} | self._judge(item), note)
 
     def suspects(self, which: str = "open") -> list[dict[str, Any]]:
-        """Return the first page of suspects."""
+        """Return the first page of suspects, once there is a server."""
+        wait_until(lambda: self.ready, what="an address of tamis watch")
         _, answer = self._request("GET", f"/suspects?which={which}")
         return list(answer["items"])
 

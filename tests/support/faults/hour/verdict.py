@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
 
 from tamis.checkpoint.manifest import read_manifest
 from tamis.runs import Run, RunFiles
-from tests.support.faults.hour.consumers import Consumer
+from tests.support.faults.hour.consumers import Consumer, tape_of
 from tests.support.faults.hour.play import Played
 from tests.support.faults.hour.tape import Tape
 from tests.support.identical import identical
@@ -36,9 +37,13 @@ class Check:
 
 def judge(played: Played) -> list[Check]:
     """Return all checks; the unbroken runs are made here."""
+    others = [one.reference(played.ledger_of(one).path) for one in played.consumers]
+    for folder, process in others:
+        if process.wait():
+            raise RuntimeError(f"The unbroken run {folder} ended with {process.returncode}.")
     return [
         faults(played),
-        *(weights(played, consumer) for consumer in played.consumers),
+        *(weights(one, folder) for one, (folder, _) in zip(played.consumers, others, strict=True)),
         ids(played, "files", played.consumers[:1]),
         ids(played, "redis", played.consumers[1:]),
         rejected(played),
@@ -68,10 +73,9 @@ def faults(played: Played) -> Check:
     return Check("faults", figure, all(ended.values()) and all(others.values()))
 
 
-def weights(played: Played, consumer: Consumer) -> Check:
+def weights(consumer: Consumer, folder: Path) -> Check:
     """Compare a run with the unbroken one, slot by slot and in the model that it left."""
-    folder, tape = consumer.reference(played.ledger_of(consumer).path)
-    ours = consumer.tape
+    ours, tape = consumer.tape, Tape(tape_of(folder))
     models = [load_file(place / RunFiles.model) for place in (consumer.run, folder)]
     same = identical(*models) and list(ours.slots) == list(tape.slots)
     where = first_difference(ours, tape)
@@ -182,8 +186,8 @@ def memory(played: Played) -> Check:
     parts, worst = [], 0.0
     for name in sorted({name for _, name, _ in played.memory}):
         samples = [(minute, size) for minute, other, size in played.memory if other == name]
-        then = [size for minute, size in samples if minute >= early][:4]
-        now = [size for minute, size in samples if minute >= length - 2.0][-4:]
+        then = [size for minute, size in samples if minute >= early][:30]
+        now = [size for _, size in samples][-30:]
         if then and now:
             worst = max(worst, max(now) / max(then))
             parts.append(f"{name} {max(then) / 2**20:.0f} and {max(now) / 2**20:.0f}")
