@@ -228,3 +228,14 @@ def counts_at(counts: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         return counts.values().new_zeros(len(wanted))
     at = torch.searchsorted(known, wanted).clamp_max(len(known) - 1)
     return torch.where(known[at] == wanted, counts.values()[at], 0)
+
+
+def matching_pairs(labels: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    """Return places in `labels` and in `given` that hold the same label, all such combinations."""
+    ordered, order = labels.sort()
+    first = torch.searchsorted(ordered, given)
+    repeats = torch.searchsorted(ordered, given, right=True) - first
+    pair = torch.arange(len(given), device=given.device).repeat_interleave(repeats)
+    start = repeats.cumsum(0) - repeats
+    row = first[pair] + torch.arange(len(pair), device=given.device) - start[pair]
+    return order[row], pair

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from tamis import ModelView, Samples
+from tamis.noise import pairs
 from tamis.review import LabelScorer, find_suspects
-from tamis.review.scorer import relative_confusion
+from tamis.review import scorer as scoring
+from tamis.review.held_labels import relative_confusion
 from tamis.runs import Suspect, write_suspects_csv
 from tamis.runs.spreadsheet import disarm, rearm
 
@@ -95,6 +97,38 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
             votes += weight / sum(weights.values()) * likely / likely.sum()
         wanted = probability[row] * (votes + 0.003) * relative[:, blobs.labels[row]]
         assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
+
+
+def test_many_classes_are_scored_as_few_are(
+    blobs: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
+    held, scored = blobs[slice(60)], blobs[slice(40, 120)]
+    expected = LabelScorer(ModelView(model), held)
+    scores, others = expected.scores(scored)
+    monkeypatch.setattr(pairs, "MANY_CLASSES", 2)
+    monkeypatch.setattr(scoring, "MOST_NUMBERS", 500)
+    scorer = LabelScorer(ModelView(model), held)
+    assert scorer.confusion is None
+    near = torch.testing.assert_close
+    near(scorer.log_posterior(scored), expected.log_posterior(scored))
+    near(scorer.scores(scored)[0], scores)
+    assert torch.equal(scorer.scores(scored)[1], others)
+    assert torch.equal(scorer.candidates(scored), expected.candidates(scored))
+    assert len(scorer.scores(scored[slice(0)])[0]) == 0
+
+
+def test_no_row_held_keeps_a_number_for_each_of_many_classes() -> None:
+    torch.manual_seed(0)
+    model, classes = nn.Linear(4, 5000), 5000
+    held = Samples.of(torch.randn(300, 4), torch.randint(classes, (300,)))
+    scorer = LabelScorer(ModelView(model), held)
+    kept = [part for part in vars(scorer._held).values() if isinstance(part, Tensor)]
+    assert sum(part.nbytes for part in kept) < 60 * (classes + 300 * 9)
+    scores, others = scorer.scores(held)
+    assert scores.isfinite().all()
+    assert (others != held.labels).all()
 
 
 def test_a_model_without_a_last_layer_is_used_alone(blobs: Samples, blob_model) -> None:

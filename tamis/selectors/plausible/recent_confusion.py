@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tamis.noise.pairs import matching_pairs
 from tamis.selectors.plausible.candidates import Candidates
 from tamis.selectors.plausible.running import State
 
@@ -48,14 +49,8 @@ class RecentJoint:
         )
         shares = self._shares.new_zeros(len(keys))
         shares.index_put_((place,), self._shares[near], accumulate=True)
-        ordered, order = labels.sort()
-        given, other = keys // count, keys % count
-        first = torch.searchsorted(ordered, given)
-        repeats = torch.searchsorted(ordered, given, right=True) - first
-        pair = torch.arange(len(keys), device=keys.device).repeat_interleave(repeats)
-        start = repeats.cumsum(0) - repeats
-        at = order[first[pair] + torch.arange(len(pair), device=keys.device) - start[pair]]
-        columns = other[pair]
+        at, pair = matching_pairs(labels, keys // count)
+        columns = keys[pair] % count
         found[at, columns] += classes[at, columns] * shares[pair] * scale / wrong[columns]
         return found
 
