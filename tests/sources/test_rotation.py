@@ -1,0 +1,33 @@
+"""Files that are held open, so that what is written to a removed one is still read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tamis.sources import rotation
+from tamis.sources.rotation import Held
+
+
+def test_no_more_files_are_held_than_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "MOST_HELD", 2)
+    held, inodes = Held(), {}
+    for name in "abc":
+        path = tmp_path / name
+        path.write_text(name)
+        with path.open("rb") as file:
+            held.add(name, file)
+        inodes[name] = path.stat().st_ino
+        path.unlink()
+    assert held.open("a", inodes["a"]) is None  # the first made way
+    for name in "bc":
+        file = held.open(name, inodes[name])
+        assert file is not None
+        with file:
+            assert file.read() == name.encode()
+    assert held.open("b", inodes["c"]) is None  # another file has the name now
+    held.close()
+    assert held.open("b", inodes["b"]) is None
