@@ -313,6 +313,13 @@ def test_what_takes_pickle_is_refused() -> None:
             pack({"it": odd}, {})
 
 
+def test_tensors_that_would_be_lost_are_refused() -> None:
+    one = torch.zeros(1)
+    for odd in ({"it": torch.zeros(1, dtype=torch.complex64)}, {"a": {"b": one}, "a/b": one}):
+        with pytest.raises(TypeError, match="is a tensor of"):
+            pack(odd, {})
+
+
 class TestFolder:
     """Generations: two are kept, each complete."""
 

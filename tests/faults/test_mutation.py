@@ -81,7 +81,7 @@ def test_a_draw_takes_every_room_and_operator() -> None:
 
 def test_the_nearest_tests() -> None:
     first, then = nearest(ROOT, "tamis/noise/alarm.py")
-    assert first[:2] == ["tests/noise/test_alarm.py", "tamis/noise/alarm.py"]
+    assert (first[0], then[-1]) == ("tests/noise/test_alarm.py", "tamis/noise/alarm.py")
     assert {"tests/noise/test_tracker.py", "tests/training/test_recorder.py"} <= set(first + then)
     assert not set(first) & set(then)
 

@@ -15,6 +15,7 @@ from tamis.noise import pairs
 from tamis.review import LabelScorer, find_suspects
 from tamis.review import scorer as scoring
 from tamis.review.held_labels import relative_confusion
+from tamis.review.scorer import SMOOTHING
 from tamis.runs import Suspect, write_suspects_csv
 from tamis.runs.spreadsheet import disarm, rearm
 
@@ -71,6 +72,15 @@ def test_rows_held_reveal_which_labels_are_confused(blobs: Samples, blob_model: 
     assert confusion.diagonal().mean() == pytest.approx(0.7, abs=0.05)
     for label in range(3):
         assert confusion[label, (label + 1) % 3] > 5 * confusion[label, (label + 2) % 3]
+
+
+def test_a_row_is_a_candidate_where_unanimous_neighbours_could_outvote_its_label() -> None:
+    model = nn.Linear(1, 2)
+    nn.init.zeros_(model.bias)
+    model.weight.data = torch.tensor([[0.0], [1.0]])  # the input is the log odds of class 1
+    least = -math.log((1 + SMOOTHING) / SMOOTHING)
+    rows = Samples.of(torch.tensor([[least + 0.005], [least - 0.02]]), torch.tensor([0, 0]))
+    assert LabelScorer(ModelView(model)).candidates(rows).tolist() == [0]
 
 
 def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:

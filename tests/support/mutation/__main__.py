@@ -20,7 +20,7 @@ from time import monotonic
 from tests.support.mutation.draw import ROOMS, draw
 from tests.support.mutation.operators import Mutant
 from tests.support.mutation.results import Result, read, save, write_page
-from tests.support.mutation.trial import ALL, NEAR, Copy
+from tests.support.mutation.trial import ALL, NEAR, NO_END, Copy
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,14 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that tests end with it
     kept = read()
-    due = [key for key in drawn if key not in kept or (options.again and not kept[key].killed_by)]
+    due = {key for key in drawn if key not in kept or (options.again and not kept[key].killed_by)}
     with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(ROOT, Path(folder), {result.killed_by for result in kept.values()})
-        for depth in range(ALL if options.complete else NEAR):
-            print(f"{len(due)} mutants", flush=True)
-            due = [key for key in due if not killed(copy, drawn[key], depth, options.seed)]
-    survivors = {key: Result.of(drawn[key], options.seed) for key in due}
-    save(read() | survivors)
+        copy = Copy(ROOT, Path(folder))
+        while due:
+            for depth in range(ALL if options.complete else NEAR):
+                print(f"{len(due)} mutants", flush=True)
+                due -= {key for key in sorted(due) if killed(copy, drawn[key], depth, options.seed)}
+            save(read() | {key: Result.of(drawn[key], options.seed) for key in due})
+            found = {key: result for key, result in read().items() if key in drawn}
+            failing = copy.leave_out_failing(
+                sorted({one.killed_by for one in found.values()} - {"", NO_END})
+            )
+            due = {key for key, result in found.items() if result.killed_by in failing}
     return write_page()
 
 

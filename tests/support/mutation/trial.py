@@ -25,25 +25,33 @@ from tests.support.mutation.operators import Mutant
 FAST, SLOW, EITHER = "not slow", "slow", "slow or not slow"
 TEST_SECONDS = {FAST: 120, SLOW: 600, EITHER: 600}
 """Seconds after which a test has failed: a mutant may loop for ever."""
-RUN_SECONDS = {FAST: 1800, SLOW: 5400, EITHER: 600}
+RUN_SECONDS = {FAST: 1800, SLOW: 5400, EITHER: 5400}
 """The same for a run of pytest, which may hang where pytest cannot end a test."""
 FAILED = re.compile(
-    r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$|while loading conftest '(.*)'", re.MULTILINE
+    r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$|^(\S+::.*?) \++ Timeout|while loading conftest '(.*)'",
+    re.MULTILINE,
 )
 NO_END, NO_TESTS = "no end", 5
 NEAR, ALL = 3, 5
 
 
+class FirstOfEach:
+    """A plugin of pytest that runs one case of every test before all other cases."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Order the tests."""
+        first: dict[str, pytest.Item] = {}
+        for item in items:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+        items.sort(key=lambda item: first[item.nodeid.partition("[")[0]] is not item)
+
+
 class Copy:
-    """The files of the working tree in a folder of their own, mutated there one at a time.
+    """The files of the working tree in a folder of their own, mutated there one at a time."""
 
-    `passing` are tests known to pass without a mutant.
-    """
-
-    def __init__(self, root: Path, folder: Path, passing: set[str]) -> None:
+    def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
-        self._passing = set(passing)
-        self._failing: set[str] = set()
+        self._left_out: set[str] = set()
         listed = ["git", "ls-files", "-coz", "--exclude-standard"]
         names = subprocess.run(listed, cwd=root, check=True, capture_output=True).stdout
         for name in names.decode().split("\0"):
@@ -52,7 +60,7 @@ class Copy:
                 shutil.copyfile(root / name, folder / name)
 
     def killer(self, mutant: Mutant, depth: int) -> str:
-        """Return the first test that fails with a mutant and passes without it, or nothing.
+        """Return the first test that fails with a mutant, or nothing.
 
         With depth, tests get farther: the nearest, others near, slow ones near, and all others.
         """
@@ -61,12 +69,14 @@ class Copy:
         files, marker = (
             (first, FAST), (then, FAST), (first + then, SLOW), (rest, FAST), (rest, SLOW),
         )[depth]  # fmt: skip
-        while files:
-            with self._mutated(mutant):
-                failed = self._run(files, marker)
-            if failed in ("", NO_END) or self._passes(failed):
-                return failed
-        return ""
+        with self._mutated(mutant):
+            return next(iter(self._run(files, marker, "-x")), "") if files else ""
+
+    def leave_out_failing(self, tests: list[str]) -> set[str]:
+        """Return those of the tests that fail without a mutant, and run them no more."""
+        failing = set(self._run(tests, EITHER)) if tests else set()
+        self._left_out |= failing
+        return failing
 
     @contextmanager
     def _mutated(self, mutant: Mutant) -> Iterator[None]:
@@ -82,19 +92,13 @@ class Copy:
             path.write_bytes(before)
             compiled.unlink(missing_ok=True)
 
-    def _passes(self, test: str) -> bool:
-        """Whether a test passes without any mutant; one that does not kills nothing."""
-        if test not in self._passing | self._failing:
-            passed = not self._run([test], EITHER)
-            (self._passing if passed else self._failing).add(test)
-        return test in self._passing
-
-    def _run(self, files: list[str], marker: str) -> str:
-        """Run tests up to the first that fails, and return its name."""
+    def _run(self, files: list[str], marker: str, *options: str) -> list[str]:
+        """Run tests, and return the names of those that fail."""
         words = [
-            *("-q", "-x", "-n", "0", "--no-header", "--tb=no", "-p", "no:cacheprovider"),
-            *("-m", marker, "--timeout", str(TEST_SECONDS[marker])),
-            *(f"--deselect={name}" for name in sorted(self._failing)),
+            *("-v", "-n", "0", "--no-header", "--tb=no", "-p", "no:cacheprovider", *options),
+            # A thread ends the process: a signal ends one of the examples of Hypothesis.
+            *("-m", marker, "--timeout", str(TEST_SECONDS[marker]), "--timeout-method=thread"),
+            *(f"--deselect={name}" for name in sorted(self._left_out)),
             *files,
         ]
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
@@ -102,13 +106,13 @@ class Copy:
             out.seek(0)
             printed = out.read()
         if status in (0, NO_TESTS):
-            return ""
+            return []
         if status is None:
-            return NO_END
-        found = FAILED.search(printed)
+            return [NO_END]
+        found = [next(filter(None, names)) for names in FAILED.findall(printed)]
         if not found:
             raise RuntimeError(f"pytest has ended with {status}, and no test failed:\n{printed}")
-        return found[1] or found[2]
+        return found
 
 
 def _in_a_fork(folder: Path, words: list[str], out: int, seconds: float) -> int | None:
@@ -125,7 +129,7 @@ def _in_a_fork(folder: Path, words: list[str], out: int, seconds: float) -> int 
             os.environ["PYTHONPATH"] = sys.path[0] = str(folder)
             for name in [name for name in sys.modules if name.split(".")[0] in ("tamis", "tests")]:
                 del sys.modules[name]  # those of the tree, not of the copy
-            status = int(pytest.main(words))
+            status = int(pytest.main(words, [FirstOfEach()]))
         except BaseException:
             traceback.print_exc()
         finally:
