@@ -96,6 +96,7 @@ class Feed:
         self._batches: Iterator[Batch] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
         self._recent_bad = 0
+        self._unjudged = False
         self._last = ""
         self._late: float | None = None
         self._closed = False
@@ -166,7 +167,8 @@ class Feed:
 
     def _next_batch(self) -> Batch | None:
         """Return the next batch; after the end of the source the next call reads it again."""
-        if len(self._recent) == self._recent.maxlen:
+        if self._unjudged and len(self._recent) == self._recent.maxlen:
+            self._unjudged = False  # whoever goes on all the same gets the next batch
             self._judge()
         if self._peeked:
             return self._peeked.popleft()
@@ -273,6 +275,7 @@ class Feed:
         if len(self._recent) == self._recent.maxlen:
             self._recent_bad -= self._recent[0]
         self._recent.append(bad)
+        self._unjudged = True
         self._recent_bad += bad
 
     def _judge(self) -> None:

@@ -98,6 +98,34 @@ def test_a_flag_goes_past_what_cannot_be_read_again(
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["others.jsonl", *COLUMNS], "address was"),
+        (["rows.jsonl", "--inputs", "b", "a", *COLUMNS[3:]], "inputs was"),
+        (["rows.jsonl", *COLUMNS[:4], "other", *COLUMNS[5:]], "label was 'kind' and is 'other'"),
+        (["rows.jsonl", *COLUMNS[:-2], "bee", "ant"], "classes was"),
+    ],
+)
+def test_another_stream_is_refused(
+    change: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_rows(tmp_path / "rows.jsonl", 40)
+    (tmp_path / "others.jsonl").write_bytes(rows.read_bytes())
+    few = ["--rows-per-slot", 10, "--scale-rows", 10, "--out", "run"]
+    assert stream("rows.jsonl", *COLUMNS, *few, "--slots", 2) == 0
+    capsys.readouterr()
+    assert stream(*change, *few, "--resume") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "--allow-mismatch" in error
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["rows.jsonl", "--classes", "a"], "--inputs and --label"),

@@ -238,6 +238,17 @@ def test_too_many_bad_stop_between_samples_with_an_offset_to_save() -> None:
     assert taken + len(together(feed)) == 100 + 67
 
 
+def test_who_goes_on_after_too_many_bad_gets_what_comes_next() -> None:
+    feed = Feed(Given([*[None] * 40, *make(20)], rows=10), COLUMNS, judged=10)
+    raised, taken = 0, 0
+    while taken < 20:
+        try:
+            taken += sum(len(samples) for samples in feed)
+        except TooManyBadError:
+            raised += 1
+    assert (raised, feed.offset["seen"]) == (4, 60)
+
+
 def test_a_stream_that_is_cut_off_is_not_judged() -> None:
     feed = Feed(Given([None] * 50), COLUMNS)
     original = feed.source.read

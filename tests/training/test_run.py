@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -395,6 +396,50 @@ def test_ctrl_c_ends_the_loop_after_the_slot(stream: Replay, tmp_path: Path) -> 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_leaves_no_time_for_suspects(stream: Replay, tmp_path: Path) -> None:
+    """Where the deadline passes they are left out; state and model are written before them."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        for slot in run.train(stream):
+            if slot.number == 7:
+                signal.raise_signal(signal.SIGINT)
+                assert 0 < run.stop.deadline - monotonic() <= 5
+                run.stop.deadline = monotonic()
+    assert run.saved_slot == 8
+    assert (tmp_path / "model.safetensors").exists()
+    assert not (tmp_path / "suspects.csv").exists()
+    assert read_metadata(tmp_path).ended == "stopped"
+
+
+def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
+    """The last checkpoint is left, and nothing of the slot in progress."""
+
+    def interrupt() -> None:
+        with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(5)) as run:
+            for slot in run.train(stream):
+                if slot.number == 7:
+                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert not (tmp_path / "model.safetensors").exists()
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
+        assert next(iter(run.train(stream))).number == 5
+
+
+def test_decisions_outlive_a_run_that_is_replaced(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 3))
+    path, name = tmp_path / "decisions.jsonl", str(int(next(iter(stream)).ids[0]))
+    Decisions(path).decide(Decision(name, "relabel", "2"))
+    before = path.read_bytes()
+    with TrainingRun(tmp_path, make_trainer(), overwrite=True) as run:
+        list(run.train(stream, 3))
+    held = run.trainer.held()
+    assert held.labels[held.ids == int(name)].tolist() == [2]
+    assert path.read_bytes() == before
 
 
 def test_a_source_that_waits_is_closed_by_a_signal(tmp_path: Path) -> None:
