@@ -412,6 +412,20 @@ def test_a_signal_leaves_no_time_for_suspects(stream: Replay, tmp_path: Path) ->
     assert read_metadata(tmp_path).ended == "stopped"
 
 
+def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: Path) -> None:
+    """Previews of all suspects take time, and somebody waits for the end."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        run.recorder.live.every = 40
+        for slot in run.train(stream):
+            if slot.number == 45:
+                queue = (tmp_path / "suspects.jsonl").read_bytes()
+                signal.raise_signal(signal.SIGTERM)
+                run.stop.deadline += 3600  # however slow the machine is
+    assert len(queue) > 0
+    assert (tmp_path / "suspects.jsonl").read_bytes() == queue
+    assert (tmp_path / "suspects.csv").exists()
+
+
 def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
     """The last checkpoint is left, and nothing of the slot in progress."""
 
