@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a new folder (default: a temporary one)")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else children of nohup ignore it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no process is left behind
     ticks = options.ticks or int(options.minutes * 60 / PACE)
     plan = Plan.of(ticks, 0.0 if options.ticks else PACE)

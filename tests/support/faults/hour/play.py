@@ -87,9 +87,11 @@ class Played:
         minute = self.seconds / 60
         for consumer in self.consumers:
             if consumer.process and consumer.since_start >= 10:
-                self._sample(minute, consumer.name, resident(consumer.process))
+                self._sample(minute, consumer.name, resident(consumer.process.pid))
         for reviewer in self.reviewers:
-            self._sample(minute, f"page of {reviewer.consumer.name}", resident(reviewer.process))
+            self._sample(
+                minute, f"page of {reviewer.consumer.name}", resident(reviewer.process.pid)
+            )
 
     def _sample(self, minute: float, name: str, size: int | None) -> None:
         if size:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from http import HTTPStatus
 from http.client import HTTPConnection
 from typing import Any
 
-from tests.support.faults.hour.consumers import Consumer, Note, spawn
+from tests.support.faults.hour.consumers import Consumer, Note
 from tests.support.faults.hour.senders import CLASSES, Ledger
 from tests.support.wait import END, wait_until
 
@@ -24,7 +27,13 @@ class Reviewer:
         self.ledger = ledger
         self.rng = random.Random(f"reviewer {consumer.name} {seed}")  # noqa: S311
         self.output = consumer.output.with_name(f"{consumer.name}-watch.txt")
-        self.process = spawn(self.output, "tamis.cli", "watch", consumer.run, "--port", 0)
+        with self.output.open("w") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tamis.cli", "watch", str(consumer.run), "--port", "0"],
+                stdout=file,
+                stderr=file,
+                env=os.environ | {"COLUMNS": "200"},
+            )
         self.made: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
         self._decided: list[str] = []

@@ -1,7 +1,9 @@
 """tamis stream in a process of its own, with a tape; or the unbroken run of such a tape.
 
-python -m tests.support.faults.hour.taped TAPE stream ADDRESS ...
-python -m tests.support.faults.hour.taped TAPE --replay OTHER SENT DECISIONS stream ADDRESS ...
+The words are
+
+    TAPE stream ADDRESS ...
+    TAPE --replay OTHER SENT DECISIONS stream ADDRESS ...
 
 The second trains on the slots of another tape, row by row from the file of what was sent, and
 meets each decision at the slot at which the other run did.
@@ -125,10 +127,16 @@ class Replayed:
         """Do nothing."""
 
 
-if __name__ == "__main__":
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a shell
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    own, words = Recorder(Path(sys.argv[1])), sys.argv[2:]
+def run(output: str, words: list[str]) -> None:
+    """Do what the words ask for, in this process and with this file for all that it prints."""
+    handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+    os.environ["COLUMNS"] = "200"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    torch.set_num_threads(1)
+    own, words = Recorder(Path(words[0])), words[1:]
     own.add({"start": os.getpid()})
     if words[0] == "--replay":
         replay(own, Tape(Path(words[1])), Path(words[2]), Path(words[3]))

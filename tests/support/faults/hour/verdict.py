@@ -39,8 +39,8 @@ def judge(played: Played) -> list[Check]:
     """Return all checks; the unbroken runs are made here."""
     others = [one.reference(played.ledger_of(one).path) for one in played.consumers]
     for folder, process in others:
-        if process.wait():
-            raise RuntimeError(f"The unbroken run {folder} ended with {process.returncode}.")
+        if status := process.wait():
+            raise RuntimeError(f"The unbroken run {folder} ended with {status}.")
     return [
         faults(played),
         *(weights(one, folder) for one, (folder, _) in zip(played.consumers, others, strict=True)),
