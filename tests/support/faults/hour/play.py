@@ -138,13 +138,18 @@ class Conductor:
         """Play the plan to its end; then let the consumers read what is left, and end."""
         for ledger, sender in self._senders():
             sender.send(ledger.make(BEFORE))
+        for consumer in self.played.consumers:
+            consumer.start()
+        while not self._all_begun():  # whoever comes first may have taken all that there was
+            self._send()
+            sleep(1)
+        self._began = monotonic()
         self._rotate_at, self._restart_at = (
             self._next(gap) for gap in (self.plan.rotation, self.plan.restart)
         )
         while self._tick < self.plan.ticks:
             began = monotonic()
-            for ledger, sender in self._senders():
-                sender.send(ledger.make(self.rng.randint(*BURST)))
+            self._send()
             self._disturb()
             self._review()
             self.played.seconds = began - self._began
@@ -162,6 +167,10 @@ class Conductor:
         line = {"seconds": round(monotonic() - self._began, 1), "what": what, "who": who, **more}
         self._events.write(json.dumps(line) + "\n")
         self._events.flush()
+
+    def _send(self) -> None:
+        for ledger, sender in self._senders():
+            sender.send(ledger.make(self.rng.randint(*BURST)))
 
     def _senders(self) -> list[tuple[Ledger, Folder | Entries]]:
         ledgers = self.played.ledgers
@@ -192,6 +201,11 @@ class Conductor:
             self._fill()
         elif self.played.full:
             self._free()
+
+    def _all_begun(self) -> bool:
+        for consumer in self.played.consumers:
+            consumer.tape.refresh()
+        return all(consumer.tape.last >= 10 for consumer in self.played.consumers)
 
     def _met(self) -> bool:
         """Return whether the file that is to be rotated is in a checkpoint.
@@ -226,9 +240,9 @@ class Conductor:
         self.note("disk free", slots=slots)
 
     def _review(self) -> None:
-        """Open the pages once all runs have begun, then decide now and then."""
+        """Open the pages at first, then decide now and then."""
         played = self.played
-        if not played.reviewers and all(one.tape.last >= 10 for one in played.consumers):
+        if not played.reviewers:
             played.reviewers = [
                 Reviewer(one, played.ledger_of(one), self.seed) for one in played.consumers
             ]
