@@ -20,8 +20,8 @@ WAYS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.S
 STATUS = {"kill -9": -9, "SIGTERM": 143, "Ctrl-C": 130}
 WORDS = (
     *("--inputs", "x", "--label", "kind", "--classes", *CLASSES, "--id", "id", "--follow"),
-    *("--rows-per-slot", "5", "--scale-rows", "100", "--queue", "60", "--capacity", "4000"),
-    *("--pool-size", "512", "--k", "16", "--save-every", "15"),
+    *("--scale-rows", "100", "--queue", "60", "--capacity", "4000"),
+    *("--pool-size", "512", "--k", "16", "--save-every", "10"),
 )
 
 Note = Callable[..., None]
@@ -81,11 +81,19 @@ class Consumer:
     """One run of `tamis stream`, through all its processes."""
 
     def __init__(
-        self, name: str, address: str, place: Path, run: Path, habits: Habits, seed: int
+        self,
+        name: str,
+        address: str,
+        place: Path,
+        run: Path,
+        rows_per_slot: int,
+        habits: Habits,
+        seed: int,
     ) -> None:
         self.name = name
         self.run = run
-        self.words = ["stream", address, *WORDS, "--seed", str(seed)]
+        numbers = ["--rows-per-slot", str(rows_per_slot), "--seed", str(seed)]
+        self.words = ["stream", address, *WORDS, *numbers]
         self.tape = Tape(place / f"{name}.tape.jsonl")
         self.output = place / f"{name}.txt"
         self.habits = habits

@@ -24,11 +24,11 @@ from tests.support.faults.hour.reviewer import Reviewer
 from tests.support.faults.hour.senders import Entries, Folder, Ledger
 from tests.support.wait import END
 
-PACE = 2.0
+PACE = 2.5
 """Seconds from one burst of rows to the next."""
-BURST = (8, 16)
+BURST = (10, 20)
 """Rows of a burst to each source."""
-BEFORE = 300
+BEFORE = 600
 """Rows that are there at the start."""
 DISK = 262_144
 """Kilobytes of the disk that the runs are on."""
@@ -43,6 +43,7 @@ class Plan:
 
     ticks: int
     pace: float
+    rows_per_slot: int
     rotation: int
     restart: int
     full: range
@@ -56,10 +57,11 @@ class Plan:
         return cls(
             ticks,
             pace,
+            rows_per_slot=20 if pace else 5,
             rotation=min(50, max(8, ticks // 8)),
             restart=min(160, max(15, ticks // 4)),
             full=range(ticks // 2, ticks // 2 + full),
-            habits=Habits((15, min(400, max(30, ticks // 2))), (0, min(few, 6)), (few, few + 20)),
+            habits=Habits((8, min(80, max(30, ticks // 2))), (0, min(few, 6)), (few, few + 20)),
         )
 
 
@@ -86,7 +88,7 @@ class Played:
         """Note the memory of all that runs and is not about to start."""
         minute = self.seconds / 60
         for consumer in self.consumers:
-            if consumer.process and consumer.since_start >= 10:
+            if consumer.process and consumer.since_start >= 5:
                 self._sample(minute, consumer.name, resident(consumer.process.pid))
         for reviewer in self.reviewers:
             self._sample(
@@ -119,7 +121,7 @@ class Conductor:
         addresses = {"files": str(folder / "rows")}
         addresses |= {name: f"{self.redis.address}&consumer={name}" for name in ("a", "b")}
         consumers = [
-            Consumer(name, address, folder, disk / name, plan.habits, seed)
+            Consumer(name, address, folder, disk / name, plan.rows_per_slot, plan.habits, seed)
             for name, address in addresses.items()
         ]
         ledgers = {
