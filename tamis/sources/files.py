@@ -284,7 +284,7 @@ class Files:
                 for part in in_parts(content.entries(position), self.rows):
                     end = part[-1].end
                     reached = content.mark(end)
-                    cut = text and opened.seek(0, io.SEEK_END) < end
+                    cut = text and position == 0 and opened.seek(0, io.SEEK_END) < end
                     if cut or content.mark(position) != before:
                         return  # truncated meanwhile: what was read may be of two contents
                     position, before = end, reached
