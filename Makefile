@@ -32,6 +32,7 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 	$(BIN)/python -m benchmarks.slots
 	$(BIN)/python -m benchmarks.buffers --out results/benchmarks
 	$(BIN)/python -m benchmarks.stream
+	$(BIN)/python -m benchmarks.classes
 	$(BIN)/python -m benchmarks.staleness
 	$(BIN)/python -m benchmarks.page
 

@@ -92,3 +92,8 @@ def mean_of(tensors: Iterator[Tensor]) -> Tensor:
     for tensor in tensors:
         total, count = total + tensor, count + 1
     return total if count == 1 else total / count
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors are, or are parts of, the same memory."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

@@ -63,7 +63,8 @@ class Calibration:
         """
         if self._fit is None:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
-        observed = observe(evidence.softmax(dim=1), labels, evidence.shape[1])
+        probabilities = evidence.softmax(dim=1)
+        observed = observe(probabilities, labels, evidence.shape[1])
         repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
@@ -72,7 +73,7 @@ class Calibration:
             self.clean_ratio, self.temperature = self._fit.fit(distinct)
         self._slots += 1
         tempered = evidence / self.temperature
-        probabilities = tempered.softmax(dim=1)
+        torch.softmax(tempered, dim=1, out=probabilities)
         self._confidence.update(weights @ probabilities.amax(dim=1))
         return torch.softmax(tempered.mul_(self.earned()), dim=1, out=probabilities)
 
