@@ -32,6 +32,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--follow", action="store_true", help="wait for files to grow, and for new ones")
     add("--skip-lost", action="store_true", help="go past what cannot be read again")
     add("--patience", type=float, help="seconds without a record after which to end")
+    add(
+        "--linger",
+        type=float,
+        default=0.1,
+        help="seconds that a broker's record waits for a full slot, or inf (default 0.1)",
+    )
     add("--rows-per-slot", type=positive, default=10, help="records read at once (default 10)")
     add("--slots", type=positive, help="slots after which to end (default: none)")
     add("--scale-rows", type=positive, default=200, help="first rows, to scale by (default 200)")

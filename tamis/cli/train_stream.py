@@ -111,7 +111,7 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     try:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
-            patience=options.patience, skip_lost=options.skip_lost,
+            patience=options.patience, linger=options.linger, skip_lost=options.skip_lost,
         )  # fmt: skip
         ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
     except (SourceError, ValueError) as error:

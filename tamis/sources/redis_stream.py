@@ -95,26 +95,35 @@ class RedisStream(Broker):
         """Entries claimed and read, until they are acknowledged."""
         self._lost = self._unreported = 0
         """Entries lost by the server's count, and those that no message has reported yet."""
-        self._claiming = threading.Lock()
+        self._claiming, self._acknowledging = threading.Lock(), threading.Lock()
         self._claim_at = 0.0
 
     def __repr__(self) -> str:
         return f"RedisStream({redact(self.url)}, {self.stream}, {self.group})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge this consumer's entries; during an outage, the next call covers them."""
-        last, claimed, _ = Offset.from_json(offset)
-        try:
-            if claimed:
-                self._group.acknowledge(claimed)
-                with self._claiming:
-                    self._claimed = tuple(one for one in self._claimed if one not in claimed)
-            while pending := self._group.pending(self.consumer, "-", str(last)):
-                self._group.acknowledge(pending)
-            # Reading nothing shows that this consumer lives, however long its trainer takes.
-            self._group.read_own(self.consumer, LAST, 1)
-        except self._errors.RedisError as error:
-            LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
+        """Acknowledge this consumer's entries; during an outage, the next call covers them.
+
+        It may be closed before: one that leaves for good must not leave to others what it saved.
+        """
+        with self._acknowledging:
+            try:
+                self._acknowledge(Offset.from_json(offset))
+            except self._errors.RedisError as error:
+                LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
+        if self._stopped.is_set():
+            self.close()
+
+    def _acknowledge(self, offset: Offset) -> None:
+        if offset.claimed:
+            self._group.acknowledge(offset.claimed)
+            with self._claiming:
+                known = set(offset.claimed)
+                self._claimed = tuple(one for one in self._claimed if one not in known)
+        while pending := self._group.pending(self.consumer, "-", str(offset.id)):
+            self._group.acknowledge(pending)
+        # Reading nothing shows that this consumer lives, however long its trainer takes.
+        self._group.read_own(self.consumer, LAST, 1)
 
     def behind(self) -> int | None:
         """Return how many entries no consumer of the group was sent."""
@@ -126,7 +135,7 @@ class RedisStream(Broker):
     def close(self) -> None:
         """End reading and disconnect."""
         self._stopped.set()
-        with self._lock:
+        with self._lock, self._acknowledging:
             self._client.close()
 
     def join(self, offset: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import BinaryIO, cast
 
 MOST_HELD = 128
 """Files held open while they are followed: what is written to a removed one is still read."""
+BEGINNING = 65_536
+"""Bytes by which a copy is recognised."""
 KNOWN = re.compile(r"\.(csv|jsonl|ndjson|parquet)(?![a-z])")
 
 Matches = Callable[[BinaryIO], bool]
@@ -33,8 +35,11 @@ def open_any(path: str) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path) if path.endswith(".gz") else Path(path).open("rb"))
 
 
-def find_again(path: str, inode: int | None, known: set[str], matches: Matches) -> str | None:
-    """Return the path beside `path` of the same file, or else of a copy of it."""
+def find_again(path: str, inode: int | None, known: set[int], matches: Matches) -> str | None:
+    """Return the path beside `path` of the same file, or else of a copy of it.
+
+    `known` holds the inodes of other files that were read.
+    """
     folder, stem = Path(path).parent, Path(path).name.split(".")[0]
     if not folder.is_dir():
         return None
@@ -42,7 +47,7 @@ def find_again(path: str, inode: int | None, known: set[str], matches: Matches) 
     same = [entry for entry in others if entry.inode() == inode]
     copies = [entry for entry in others if entry.name.startswith(stem) and entry not in same]
     for entry in [*same, *sorted(copies, key=lambda entry: entry.name)]:
-        if entry.path in known or not kind_of(entry.name):
+        if entry.inode() in known or not kind_of(entry.name):
             continue
         try:
             with open_any(entry.path) as file:
@@ -51,6 +56,45 @@ def find_again(path: str, inode: int | None, known: set[str], matches: Matches) 
         except (OSError, EOFError):  # removed since, or half compressed
             continue
     return None
+
+
+def find_unread(path: str, since: int, known: set[int]) -> list[str]:
+    """Return files rotated from `path`, all of them, since a time: nobody read them under its name.
+
+    `known` holds the inodes of files that were read. A copy of `path` as it is now is no such file.
+    """
+    found = [
+        (entry.stat().st_mtime_ns, entry.path)
+        for entry in os.scandir(Path(path).parent)
+        if is_rotated(entry.path, path) and entry.is_file()
+        if entry.inode() not in known and entry.stat().st_mtime_ns >= since
+    ]
+    return [rotated for _, rotated in sorted(found) if not same_beginning(rotated, path)]
+
+
+def is_rotated(path: str, of: str) -> bool:
+    """Return whether a file has the name of another, with a number or a date.
+
+    >>> [is_rotated(name, "rows.jsonl") for name in ("rows.jsonl.1.gz", "rows-20260101.jsonl")]
+    [True, True]
+    >>> [is_rotated(name, "rows.jsonl") for name in ("rows.jsonl", "rows.jsonl.bak", "rows2.jsonl")]
+    [False, False, False]
+    """
+    one, other = Path(path), Path(of)
+    stem, _, ending = map(re.escape, other.name.partition("."))
+    date = r"[._-]\d[\d._-]*"
+    name = rf"{stem}(\.{ending}{date}|{date}\.{ending})(\.gz)?"
+    return one.parent == other.parent and re.fullmatch(name, one.name) is not None
+
+
+def same_beginning(path: str, other: str) -> bool:
+    """Return whether one file is a copy of another, going by the beginning of both."""
+    try:
+        with open_any(path) as one, open_any(other) as two:
+            first, second = one.read(BEGINNING), two.read(BEGINNING)
+    except (OSError, EOFError):
+        return False
+    return bool(second) and (first.startswith(second) or second.startswith(first))
 
 
 class Held:

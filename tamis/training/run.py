@@ -154,8 +154,7 @@ class TrainingRun:
             self.save_error = str(error)
             return False
         self.saved_slot = self.trainer.slots
-        # A source that is closing is acknowledged by the next run; so are samples not refused.
-        if not self.stop and self._refused is None:
+        if self._refused is None:  # or the next run acknowledges
             self._stream.acknowledge()
         return True
 

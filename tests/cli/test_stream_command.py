@@ -206,6 +206,25 @@ def test_killed_while_it_reads_redis_it_loses_nothing(tmp_path: Path, redis: Red
     assert log[-1]["seen"] == total
 
 
+@pytest.mark.slow
+def test_what_is_saved_on_a_signal_is_acknowledged(tmp_path: Path, redis: Redis) -> None:
+    """Another consumer claims what one that left for good has not acknowledged."""
+    from redis import Redis as Client
+
+    redis.produce(0, threading.Event(), 600)
+    columns = ["--inputs", "a", "--label", "kind", "--classes", "0", "1", "--id", "id"]
+    ended = run_command(
+        *("stream", redis.address, *columns, "--out", tmp_path / "run", "--scale-rows", "50"),
+        stop=signal.SIGTERM, after=20,
+    )  # fmt: skip
+    assert ended.returncode == 128 + signal.SIGTERM, ended.printed
+    with (tmp_path / "run" / "log.jsonl").open() as file:
+        seen = json.loads(file.readlines()[-1])["seen"]
+    with Client(port=redis.port) as client:
+        left = client.xpending("rows", "trainer")
+    assert left["min"].decode() == f"{seen + 1}-0"  # the first that is in no state
+
+
 def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function of one's own gives what numpy gives, which is doubles."""
     monkeypatch.chdir(tmp_path)

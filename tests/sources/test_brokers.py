@@ -692,6 +692,34 @@ def test_nats_reports_what_was_removed_unread(begin: Begin) -> None:
     with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
         rest = read(server.source(pace()), batches[-1].offset, 100)
     assert numbers(rest) == list(range(100, ROWS))
+    assert [batch.lost for batch in rest] == [60, 0, 0, 0, 0]
+
+
+def test_nats_counts_what_is_removed_while_it_reads(begin: Begin) -> None:
+    server = begin(Nats)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading), next(reading)]
+    ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
+    with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
+        batches += [next(reading) for _ in range(5)]
+    source.close()
+    assert numbers(batches) == [*range(40), *range(100, ROWS)]
+    assert [batch.lost for batch in batches] == [0, 0, 60, 0, 0, 0, 0]
+
+
+def test_a_reader_of_nats_stops_where_another_takes_its_consumer(begin: Begin) -> None:
+    """Even where both were sent as many messages, so that their numbers go on."""
+    server = begin(Nats)
+    first, second = server.source(pace()), server.source(pace())
+    from_first, from_second = first.read(), second.read()
+    his, hers = [next(from_first)], [next(from_second)]
+    with pytest.raises(SourceError, match=r"is read by another reader now: give each a durable"):
+        his.append(next(from_first))
+    hers += [next(from_second) for _ in range(9)]
+    assert numbers(hers) == list(range(ROWS))
+    first.close()
+    second.close()
 
 
 # Kafka's mock

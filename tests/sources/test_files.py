@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -328,6 +329,43 @@ def test_a_file_truncated_while_it_is_read_is_read_on_from_its_copy(
         if len(numbers(found)) >= len(rows):
             break
     assert numbers(found) == list(range(200 + more))
+
+
+def shift(path: Path) -> None:
+    """Rename what was rotated before, as logrotate does."""
+    for number in (3, 2, 1):
+        for ending in ("", ".gz"):
+            if Path(f"{path}.{number}{ending}").exists():
+                Path(f"{path}.{number}{ending}").rename(f"{path}.{number + 1}{ending}")
+
+
+@pytest.mark.parametrize("rotate", [rotate_by_rename, rotate_by_copy, rotate_and_compress])
+@pytest.mark.parametrize("stop", [0, 2, 3, 5, 7, 8])
+def test_files_begun_and_rotated_while_nobody_read_are_read(
+    tmp_path: Path, rotate: Callable[[Path], None], stop: int
+) -> None:
+    """Killed at any batch after it, too."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    write(tmp_path / "rows.jsonl.7", make_rows(900, 30))  # from before
+    os.utime(tmp_path / "rows.jsonl.7", (0, 0))
+    first = next(Files(path, rows=10).read())
+    for start in (30, 60):
+        shift(path)
+        rotate(path)
+        write(path, make_rows(start, 30))
+
+    def source() -> Files:
+        return Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+
+    found = list(source().read(saved(first.offset)))
+    assert numbers([first, *found]) == list(range(90))
+    rest = list(source().read(saved(found[stop - 1].offset if stop else first.offset)))
+    assert numbers([first, *found[:stop], *rest]) == list(range(90))
+    shift(path)
+    rotate(path)
+    write(path, make_rows(90, 30))
+    last = [*found, *rest][-1].offset
+    assert numbers(list(source().read(saved(last)))) == list(range(90, 120))
 
 
 @pytest.mark.parametrize("replace", [rotate_by_rename, Path.unlink])
