@@ -155,23 +155,22 @@ class Files:
             intact = file is not None and self._intact(file, position, mark)
             same = file is not None and file.inode == inode
             again = None
+            matches = partial(self._matches, name, position, mark)
             if self._local and not (intact and same):
                 known = {other[2] for other in offset.values()} - {inode}
-                matches = partial(self._matches, name, position, mark)
                 again = find_again(base + name, inode, known, matches)
             found = None if again is None else self._local_file(again.removeprefix(base), again)
             moved_here = found is not None and found.inode == inode
             if intact and not moved_here:  # also a copy that goes on, in its place
                 settled[name] = offset[name]
                 continue
-            rest = None if same or moved_here else self._held.open(name, inode)
-            if rest and not moved_here:
-                rests.append((name, rest))
-                settled[name] = offset[name]
-            elif found is not None:
+            if found is not None:
                 listed[found.name] = found
                 settled[found.name] = [position, mark, found.inode]
                 moves.append(base + name)
+            elif not same and (rest := self._held.open(name, inode, matches)):
+                rests.append((name, rest))
+                settled[name] = offset[name]
             elif file is None:
                 LOG.warning("%r: %s was removed; it was read up to %s", self, name, position)
             elif self.skip_lost:
@@ -288,9 +287,10 @@ class Files:
         text = kind_of(file.name) != ".parquet"
         try:
             with self._open(file.path) as opened:
-                if self._local and os.fstat(opened.fileno()).st_ino != file.inode:
+                plain = self._local and not file.name.endswith(".gz")
+                if plain and os.fstat(opened.fileno()).st_ino != file.inode:
                     return  # replaced since it was listed
-                if self._local and self.follow and not file.name.endswith(".gz"):
+                if plain and self.follow:
                     self._held.add(file.name, opened)
                 content = self._content(file.name, opened, not self.follow)
                 if mark is not None and text and file.size < position:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shutil
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO, cast
 
 MOST_HELD = 128
@@ -31,8 +33,18 @@ def kind_of(name: str) -> str:
 
 
 def open_any(path: str) -> BinaryIO:
-    """Open a file, a compressed one too."""
-    return cast(BinaryIO, gzip.open(path) if path.endswith(".gz") else Path(path).open("rb"))
+    """Open a file; a compressed one is unpacked first, since going back in it takes long."""
+    if not path.endswith(".gz"):
+        return Path(path).open("rb")
+    unpacked = cast(BinaryIO, TemporaryFile())
+    try:
+        with gzip.open(path) as compressed:
+            shutil.copyfileobj(compressed, unpacked)
+    except EOFError:
+        unpacked.close()
+        raise OSError(f"{path} is not complete") from None
+    unpacked.seek(0)
+    return unpacked
 
 
 def find_again(path: str, inode: int | None, known: set[int], matches: Matches) -> str | None:
@@ -53,7 +65,7 @@ def find_again(path: str, inode: int | None, known: set[int], matches: Matches) 
             with open_any(entry.path) as file:
                 if matches(file):
                     return entry.path
-        except (OSError, EOFError):  # removed since, or half compressed
+        except OSError:  # removed since, or half compressed
             continue
     return None
 
@@ -92,7 +104,7 @@ def same_beginning(path: str, other: str) -> bool:
     try:
         with open_any(path) as one, open_any(other) as two:
             first, second = one.read(BEGINNING), two.read(BEGINNING)
-    except (OSError, EOFError):
+    except OSError:
         return False
     return bool(second) and (first.startswith(second) or second.startswith(first))
 
@@ -110,13 +122,15 @@ class Held:
         if len(self._files) > MOST_HELD:
             self.drop(next(iter(self._files)))
 
-    def open(self, name: str, inode: int | None) -> BinaryIO | None:
-        """Return a file that is held, from its beginning; None where it is another one."""
+    def open(self, name: str, inode: int | None, matches: Matches) -> BinaryIO | None:
+        """Return a file that is held; None where it is another one, or was truncated since."""
         handle = self._files.get(name)
         if handle is None or os.fstat(handle).st_ino != inode:
             return None
         file = os.fdopen(os.dup(handle), "rb")
-        file.seek(0)
+        if not matches(file):
+            file.close()
+            return None
         return file
 
     def drop(self, name: str) -> None:

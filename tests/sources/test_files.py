@@ -394,6 +394,27 @@ def test_what_was_written_to_a_file_before_it_was_removed_is_read(tmp_path: Path
     reading.close()  # type: ignore[attr-defined]
 
 
+def test_a_file_copied_truncated_and_then_renamed_is_read_once(tmp_path: Path) -> None:
+    """All between two looks at the folder, while the file is held open."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    source = Files(path, rows=10, follow=True, poll=0.01, patience=END)
+    reading = source.read()
+    found = [next(reading) for _ in range(2)]
+    rotate_by_copy(path)
+    write(path, make_rows(30, 10))
+    shift(path)
+    rotate_by_rename(path)
+    shift(path)
+    rotate_and_compress(Path(f"{path}.2"))  # to another name than it would have
+    Path(f"{path}.2.1.gz").rename(f"{path}.2.gz")
+    write(path, make_rows(40, 10))
+    found += [next(reading) for _ in range(3)]
+    assert numbers(found) == list(range(50))
+    reading.close()  # type: ignore[attr-defined]
+    rest = Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+    assert list(rest.read(saved(found[-1].offset))) == []
+
+
 def test_a_file_rewritten_in_place_to_the_same_size_is_reported(
     tmp_path: Path, follow: Callable[..., Following]
 ) -> None:
