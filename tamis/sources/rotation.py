@@ -36,13 +36,13 @@ def open_any(path: str) -> BinaryIO:
     """Open a file; a compressed one is unpacked first, since going back in it takes long."""
     if not path.endswith(".gz"):
         return Path(path).open("rb")
-    unpacked = cast(BinaryIO, TemporaryFile())
-    try:
-        with gzip.open(path) as compressed:
+    with gzip.open(path) as compressed:
+        unpacked = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 (the caller closes it)
+        try:
             shutil.copyfileobj(compressed, unpacked)
-    except EOFError:
-        unpacked.close()
-        raise OSError(f"{path} is not complete") from None
+        except (OSError, EOFError) as error:
+            unpacked.close()
+            raise OSError(f"{path} cannot be unpacked: {error}") from None
     unpacked.seek(0)
     return unpacked
 
