@@ -13,7 +13,13 @@ from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
 from tamis.noise import pairs
-from tamis.review.held_labels import DenseLabels, HeldLabels, SparseLabels, likeliest
+from tamis.review.held_labels import (
+    LIKELIEST,
+    DenseLabels,
+    HeldLabels,
+    SparseLabels,
+    likeliest,
+)
 from tamis.selectors.plausible.candidates import in_range
 
 SMOOTHING = 0.003
@@ -70,11 +76,7 @@ class LabelScorer:
             return
         classes: Tensor | None = None
         if self._many(held):
-            known = [
-                likeliest(self._log_probabilities(part.inputs), part.labels)
-                for part in self._parts(held)
-            ]
-            classes, log_probabilities = (torch.cat(part) for part in zip(*known, strict=True))
+            classes, log_probabilities = self._likeliest(held)
         else:
             log_probabilities = self._log_probabilities(held.inputs)
         features: Tensor | None = None
@@ -116,9 +118,12 @@ class LabelScorer:
 
     def scores(self, samples: Samples) -> tuple[Tensor, Tensor]:
         """Return p(other) / (p(other) + p(given)) for the likeliest other class, and that class."""
-        found = [best_other(self.log_posterior(part), part.labels) for part in self._parts(samples)]
-        given, best, other = (torch.cat(part) for part in zip(*found, strict=True))
-        return (best - given).sigmoid(), other
+        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
+        other = torch.empty_like(samples.labels)
+        for rows in self._parts(samples):
+            part = samples[rows]
+            lead[rows], other[rows] = lead_of_other(self.log_posterior(part), part.labels)
+        return lead.sigmoid(), other
 
     def candidates(self, samples: Samples) -> Tensor:
         """Return the rows whose score may exceed 0.5, found without their neighbours.
@@ -126,15 +131,27 @@ class LabelScorer:
         Votes of neighbours differ by a factor of `(1 + SMOOTHING) / SMOOTHING` at the most. Most
         rows of a trained model are beyond that, and need no comparison.
         """
-        leads = []
-        for part in self._parts(samples):
+        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
+        for rows in self._parts(samples):
+            part = samples[rows]
             found = self._log_probabilities(part.inputs)
             if self._held:
                 found = found + self._held.log_relative(part.labels)
-            given, best, _ = best_other(found, part.labels)
-            leads.append(best - given)
+            lead[rows], _ = lead_of_other(found, part.labels)
         most = math.log((1 + SMOOTHING) / SMOOTHING)
-        return (torch.cat(leads) > -most - TOLERANCE).nonzero()[:, 0]
+        return (lead > -most - TOLERANCE).nonzero()[:, 0]
+
+    def _likeliest(self, held: Samples) -> tuple[Tensor, Tensor]:
+        """Return the likeliest classes of each row, and their log probabilities."""
+        width = 1 + min(LIKELIEST, self._count - 1)
+        classes = held.labels.new_empty(len(held), width)
+        found = torch.empty_like(classes, dtype=torch.double)
+        # Small results kept between large temporaries would keep malloc from reusing these.
+        for rows in self._parts(held):
+            part = held[rows]
+            log_probabilities = self._log_probabilities(part.inputs)
+            classes[rows], found[rows] = likeliest(log_probabilities, part.labels)
+        return classes, found
 
     def _near(self, inputs: Tensor, ids: Tensor, held: Tensor) -> Tensor:
         """Return the scaled similarity of rows to those held; no row is near to itself."""
@@ -151,16 +168,16 @@ class LabelScorer:
             self._count = self.view.logits(samples.inputs[:1]).shape[1]
         return self._count > pairs.MANY_CLASSES
 
-    def _parts(self, samples: Samples) -> list[Samples]:
-        """Return the rows; of many classes, few at a time."""
+    def _parts(self, samples: Samples) -> list[slice]:
+        """Return slices of all rows; of many classes, few rows at a time."""
         if not self._many(samples) or not len(samples):
-            return [samples]
+            return [slice(None)]
         widest = self._count if self._ids is None else max(self._count, len(self._ids))
         size = max(1, MOST_NUMBERS // widest)
-        return [samples[slice(at, at + size)] for at in range(0, len(samples), size)]
+        return [slice(at, at + size) for at in range(0, len(samples), size)]
 
 
-def best_other(found: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the number of the label, the highest of the other classes, and that class."""
+def lead_of_other(found: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how far the highest of the other classes is ahead of the label, and that class."""
     best, other = found.scatter(1, labels[:, None], -torch.inf).max(dim=1)
-    return found.gather(1, labels[:, None])[:, 0], best, other
+    return best - found.gather(1, labels[:, None])[:, 0], other
