@@ -1,4 +1,4 @@
-"""Mutants are small changes of code, drawn by a seed."""
+"""Mutants are small changes of code, drawn by a seed; what became of them is on the page."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mutation.draw import draw
+from tests.support.mutation.draw import ROOMS, draw
 from tests.support.mutation.nearest import nearest
 from tests.support.mutation.operators import OPERATORS, mutants_of
+from tests.support.mutation.results import PAGE, read, reasons, section
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,3 +84,13 @@ def test_the_nearest_tests() -> None:
     assert (first[0], then[-1]) == ("tests/noise/test_alarm.py", "tamis/noise/alarm.py")
     assert {"tests/noise/test_tracker.py", "tests/training/test_recorder.py"} <= set(first + then)
     assert not set(first) & set(then)
+
+
+def test_nine_of_ten_are_killed_and_survivors_have_a_reason() -> None:
+    results, why = read().values(), reasons()
+    survivors = [result for result in results if not result.killed_by]
+    assert len(results) >= 60
+    assert {result.room for result in results} == set(ROOMS)
+    assert len(survivors) <= 0.1 * len(results)
+    assert [str(result) for result in survivors if not why.get(result.key)] == []
+    assert section() in PAGE.read_text(encoding="utf-8")

@@ -3,7 +3,8 @@
 python -m tests.support.mutation [--seed N] [--each N] [--rooms NAME ...] [--again] [--complete]
 
 Results are kept as they come, in results/mutation/mutants.csv: a second call goes on from there.
-Why a survivor may live is in tests/support/mutation/reasons.csv.
+Why no test can notice a mutant is in tests/support/mutation/reasons.csv; one that is listed there
+counts as a survivor, and runs with --again only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from time import monotonic
 
 from tests.support.mutation.draw import ROOMS, draw
 from tests.support.mutation.operators import Mutant
-from tests.support.mutation.results import Result, read, save, write_page
+from tests.support.mutation.results import Result, read, reasons, save, write_page
 from tests.support.mutation.trial import ALL, NEAR, NO_END, Copy
 
 ROOT = Path(__file__).parents[3]
@@ -46,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that tests end with it
     kept = read()
     due = {key for key in drawn if key not in kept or (options.again and not kept[key].killed_by)}
+    explained = due & reasons().keys() if not options.again else set()  # they count as survivors
+    save(kept | {key: Result.of(drawn[key], options.seed) for key in explained})
+    due -= explained
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(ROOT, Path(folder))
         while due:

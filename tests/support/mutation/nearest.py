@@ -21,8 +21,8 @@ def nearest(root: Path, module: str) -> tuple[list[str], list[str]]:
     importing = [name for name in files if public & _imported(root, name)]
     near = [name for name in importing if name.startswith(room)]
     rest = [name for name in files if name.startswith(room)]
-    first = _once([*named, *near]) or rest
-    then = [name for name in _once([*importing, *rest]) if name not in first]
+    first = _once([*named, *near, *rest])
+    then = [name for name in importing if name not in first]
     return first, [*then, module]  # its examples import it once more: after all others
 
 
