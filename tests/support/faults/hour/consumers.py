@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.faults.hour.senders import CLASSES
-from tests.support.faults.hour.tape import Tape
+from tests.support.faults.hour.tape import Recorder, Tape
 from tests.support.faults.hour.taped import run
 
 TAPED = "tests.support.faults.hour.taped"
@@ -99,6 +99,7 @@ class Consumer:
         self.habits = habits
         self.rng = random.Random(f"{name} {seed}")  # noqa: S311
         self.process: Forked | None = None
+        self.unbroken: Forked | None = None
         self.ended: dict[str, int] = {}
         self.restless = True
         self._way = ""
@@ -164,14 +165,23 @@ class Consumer:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait()
 
-    def reference(self, sent: Path) -> tuple[Path, Forked]:
-        """Start the unbroken run over the slots of the tape; return its folder and process."""
-        self.tape.refresh()
-        folder = self.output.with_name(f"{self.name}-unbroken")
-        decisions = self.run / "decisions.jsonl"
-        words: list[Any] = [tape_of(folder), "--replay", self.tape.path, sent, decisions]
+    def follow(self, sent: Path) -> None:
+        """Start the unbroken run over what the tape has, as far as it is in a checkpoint."""
+        folder = self.unbroken_folder
+        words: list[Any] = [tape_of(folder), "--replay", self.tape.path, sent, self.run]
         output = folder.with_suffix(".txt")
-        return folder, Forked(output, *words, *self.words, "--out", folder)
+        self.unbroken = Forked(output, *words, *self.words, "--out", folder)
+
+    def end_unbroken(self) -> None:
+        """Have the unbroken run go on to the end of the tape, and wait for it."""
+        assert self.unbroken
+        Recorder(self.tape.path).add({"end": True})
+        if status := self.unbroken.wait():
+            raise RuntimeError(f"{self.unbroken_folder} ended with status {status}.")
+
+    @property
+    def unbroken_folder(self) -> Path:
+        return self.output.with_name(f"{self.name}-unbroken")
 
 
 def tape_of(folder: Path) -> Path:

@@ -13,15 +13,13 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from tamis.checkpoint import Checkpoints
-from tamis.checkpoint.files import DamagedFileError
-from tamis.checkpoint.manifest import read_manifest
 from tamis.runs import Decisions, RunFiles
 from tests.support.brokers import Redis
 from tests.support.faults.disk import can_mount, real_disk
 from tests.support.faults.hour.consumers import Consumer, Habits, resident
 from tests.support.faults.hour.reviewer import Reviewer
 from tests.support.faults.hour.senders import Entries, Folder, Ledger
+from tests.support.faults.hour.tape import saved_slots
 from tests.support.wait import END
 
 PACE = 2.5
@@ -145,6 +143,8 @@ class Conductor:
         while not self._all_begun():  # whoever comes first may have taken all that there was
             self._send()
             sleep(1)
+        for consumer in self.played.consumers:
+            consumer.follow(self.played.ledger_of(consumer).path)
         self._began = monotonic()
         self._rotate_at, self._restart_at = (
             self._next(gap) for gap in (self.plan.rotation, self.plan.restart)
@@ -307,19 +307,10 @@ class Conductor:
 
     def _kill_all(self) -> None:
         processes = [one.process for one in (*self.played.consumers, *self.played.reviewers)]
-        for process in processes:
+        for process in [*processes, *(one.unbroken for one in self.played.consumers)]:
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-def saved_slots(run: Path) -> int:
-    """Return how many slots the newest checkpoint of a run holds; 0 where there is none."""
-    folder = run / RunFiles.checkpoints
-    with suppress(OSError, DamagedFileError):  # one that is removed just now
-        newest = max(Checkpoints(folder).generations(), default=0)
-        return read_manifest(folder / f"{newest:08}").slot
-    return 0
 
 
 @contextmanager

@@ -8,10 +8,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tamis.checkpoint import Checkpoints
+from tamis.checkpoint.files import DamagedFileError
+from tamis.checkpoint.manifest import read_manifest
+from tamis.runs import RunFiles
 from tamis.runs.json_lines import Tail
 
 
@@ -43,6 +48,7 @@ class Tape:
     slots: dict[int, dict[str, Any]] = field(default_factory=dict)
     starts: list[Start] = field(default_factory=list)
     lines: int = 0
+    ended: bool = False
 
     def __post_init__(self) -> None:
         self._tail = Tail(self.path)
@@ -55,6 +61,8 @@ class Tape:
                 self.starts.append(Start(line["start"]))
             elif "scale" in line:  # begun from nothing
                 self.scale, self.slots = line, {}
+            elif "end" in line:
+                self.ended = True
             else:
                 self._add(line)
 
@@ -80,3 +88,12 @@ class Tape:
     def slot_of_decision(self, line: int) -> int | None:
         """Return the slot at which a line of the decisions took effect, counted from 0."""
         return next((at for at in sorted(self.slots) if self.slots[at]["applied"] > line), None)
+
+
+def saved_slots(run: Path) -> int:
+    """Return how many slots the newest checkpoint of a run holds; 0 where there is none."""
+    folder = run / RunFiles.checkpoints
+    with suppress(OSError, DamagedFileError):  # one that is removed just now
+        newest = max(Checkpoints(folder).generations(), default=0)
+        return read_manifest(folder / f"{newest:08}").slot
+    return 0

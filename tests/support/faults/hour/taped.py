@@ -3,10 +3,10 @@
 The words are
 
     TAPE stream ADDRESS ...
-    TAPE --replay OTHER SENT DECISIONS stream ADDRESS ...
+    TAPE --replay OTHER SENT RUN stream ADDRESS ...
 
-The second trains on the slots of another tape, row by row from the file of what was sent, and
-meets each decision at the slot at which the other run did.
+The second trains on the slots of another tape as far as they are in a checkpoint of its run, row by
+row from the file of what was sent, and meets each decision at the slot at which the other run did.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from time import time
 from typing import Any
 
@@ -24,11 +25,13 @@ import torch
 
 from tamis.cli import train_stream
 from tamis.cli.main import main
-from tamis.runs import Decisions
+from tamis.runs import Decisions, RunFiles
+from tamis.runs.json_lines import Tail
 from tamis.sources.protocol import Batch
 from tamis.training.recorder import RunRecorder
-from tests.support.faults.hour.tape import Recorder, Tape
+from tests.support.faults.hour.tape import Recorder, Tape, saved_slots
 from tests.support.faults.runs import checksum
+from tests.support.wait import wait_until
 
 CORRECT, UPDATE, MEASURE = RunRecorder.correct, RunRecorder.update, train_stream.measure
 
@@ -68,18 +71,19 @@ def record(tape: Recorder) -> None:
     train_stream.measure = measure
 
 
-def replay(tape: Recorder, other: Tape, sent: Path, decisions: Path) -> None:
+def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
     """Have the next stream read the slots of another tape."""
     record(tape)
     correct, update = RunRecorder.correct, RunRecorder.update
-    lines = [json.dumps(line.to_json()) + "\n" for line in Decisions(decisions).lines]
-    written = 0
+    decisions, written = Decisions(run / RunFiles.decisions), 0
 
     def decide(self: RunRecorder, count: int) -> None:
         nonlocal written
         if count > written:
+            decisions.refresh()
             with self.own.decisions.path.open("a") as file:
-                file.writelines(lines[written:count])
+                for line in decisions.lines[written:count]:
+                    file.write(json.dumps(line.to_json()) + "\n")
             written = count
 
     def corrected(self: RunRecorder, samples: Any, names: Any = None) -> Any:
@@ -91,6 +95,8 @@ def replay(tape: Recorder, other: Tape, sent: Path, decisions: Path) -> None:
         update(self, slot, samples, names)
 
     def measure(options: Any, feed: Any) -> Any:
+        wait_until(lambda: saved_slots(run), what="a checkpoint")
+        other.refresh()
         shape = tuple(other.scale["shape"])
         mean, deviation = (torch.tensor(part) for part in other.scale["scale"])
         tape.add(other.scale)
@@ -98,24 +104,35 @@ def replay(tape: Recorder, other: Tape, sent: Path, decisions: Path) -> None:
 
     RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
     train_stream.measure = measure
-    train_stream.open_source = lambda *_, **__: Replayed(other, sent)  # type: ignore[assignment]
+    train_stream.open_source = lambda *_, **__: Replayed(other, sent, run)  # type: ignore[assignment]
 
 
 class Replayed:
     """The good records of a tape, slot by slot, as a source."""
 
-    def __init__(self, tape: Tape, sent: Path) -> None:
+    def __init__(self, tape: Tape, sent: Path, run: Path) -> None:
         self.tape = tape
+        self.run = run
+        self.sent = Tail(sent)
         self.records: dict[int, Any] = {}
-        for line in sent.read_text(encoding="utf-8").splitlines():
-            about = json.loads(line)
-            if about["fault"] is None:
-                self.records[about["id"]] = json.loads(about["line"])
+        self._stopped = Event()
 
     def read(self, offset: Any = None) -> Iterator[Batch]:
-        for number in sorted(self.tape.slots):
-            ids = self.tape.slots[number]["ids"]
-            yield Batch([self.records[id_] for id_ in ids], ids, {"slot": number}, time())
+        """Yield the records of each slot once no kill can undo it."""
+        number = 0
+        while not self._stopped.is_set():
+            saved = saved_slots(self.run)
+            self.tape.refresh()
+            for about in self.sent.read():
+                if about["fault"] is None:
+                    self.records[about["id"]] = json.loads(about["line"])
+            while number < saved or self.tape.ended:
+                if number not in self.tape.slots:
+                    return
+                ids = self.tape.slots[number]["ids"]
+                yield Batch([self.records[id_] for id_ in ids], ids, {"slot": number}, time())
+                number += 1
+            self._stopped.wait(1)
 
     def acknowledge(self, offset: Any) -> None:
         """Do nothing."""
@@ -124,7 +141,7 @@ class Replayed:
         return None
 
     def close(self) -> None:
-        """Do nothing."""
+        self._stopped.set()
 
 
 def run(output: str, words: list[str]) -> None:

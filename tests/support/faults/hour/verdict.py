@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
@@ -36,14 +35,12 @@ class Check:
 
 
 def judge(played: Played) -> list[Check]:
-    """Return all checks; the unbroken runs are made here."""
-    others = [one.reference(played.ledger_of(one).path) for one in played.consumers]
-    for folder, process in others:
-        if status := process.wait():
-            raise RuntimeError(f"The unbroken run {folder} ended with {status}.")
+    """Return all checks, once the unbroken runs have come to their ends."""
+    for consumer in played.consumers:
+        consumer.end_unbroken()
     return [
         faults(played),
-        *(weights(one, folder) for one, (folder, _) in zip(played.consumers, others, strict=True)),
+        *map(weights, played.consumers),
         ids(played, "files", played.consumers[:1]),
         ids(played, "redis", played.consumers[1:]),
         rejected(played),
@@ -73,8 +70,9 @@ def faults(played: Played) -> Check:
     return Check("faults", figure, all(ended.values()) and all(others.values()))
 
 
-def weights(consumer: Consumer, folder: Path) -> Check:
+def weights(consumer: Consumer) -> Check:
     """Compare a run with the unbroken one, slot by slot and in the model that it left."""
+    folder = consumer.unbroken_folder
     ours, tape = consumer.tape, Tape(tape_of(folder))
     models = [load_file(place / RunFiles.model) for place in (consumer.run, folder)]
     same = identical(*models) and list(ours.slots) == list(tape.slots)
