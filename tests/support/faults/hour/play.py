@@ -126,6 +126,8 @@ class Conductor:
             name: Ledger(folder / f"{name}.sent.jsonl", seed + at)
             for at, name in enumerate(("files", "redis"))
         }
+        for ledger in ledgers.values():
+            stack.callback(ledger.close)
         self.played = Played(folder, plan, ledgers, consumers, [], mounted=self.mounted)
         self._began = monotonic()
         self._tick = 0

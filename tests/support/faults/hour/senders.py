@@ -40,6 +40,9 @@ class Ledger:
         """How many rows are bad, by what is wrong with them."""
         return Counter(self.faults.values())
 
+    def close(self) -> None:
+        self._file.close()
+
     def make(self, count: int) -> list[tuple[int, bytes]]:
         """Return rows as an id and a line of JSON."""
         made = [self._row() for _ in range(count)]
