@@ -95,7 +95,7 @@ class RedisStream(Broker):
         """Entries claimed and read, until they are acknowledged."""
         self._lost = self._unreported = 0
         """Entries lost by the server's count, and those that no message has reported yet."""
-        self._claiming, self._acknowledging = threading.Lock(), threading.Lock()
+        self._claiming, self._using = threading.Lock(), threading.Lock()
         self._claim_at = 0.0
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class RedisStream(Broker):
 
         It may be closed before: one that leaves for good must not leave to others what it saved.
         """
-        with self._acknowledging:
+        with self._using:
             try:
                 self._acknowledge(Offset.from_json(offset))
             except self._errors.RedisError as error:
@@ -127,15 +127,16 @@ class RedisStream(Broker):
 
     def behind(self) -> int | None:
         """Return how many entries no consumer of the group was sent."""
-        try:
-            return self._group.info().get("lag")
-        except (self._errors.RedisError, SourceError):
-            return None
+        with self._using:  # closing waits: it would cut the connection off
+            try:
+                return self._group.info().get("lag")
+            except (self._errors.RedisError, SourceError):
+                return None
 
     def close(self) -> None:
         """End reading and disconnect."""
         self._stopped.set()
-        with self._lock, self._acknowledging:
+        with self._lock, self._using:
             self._client.close()
 
     def join(self, offset: Any) -> Any:

@@ -391,6 +391,37 @@ def test_redis_claims_nothing_of_a_consumer_that_lives(begin: Begin) -> None:
     bob.close()
 
 
+@pytest.mark.parametrize("use", ["behind", "acknowledge"])
+def test_redis_is_not_closed_while_the_trainer_uses_it(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    """Ctrl-C closes a source from another thread: its connection may be waited on just then."""
+    source = begin(Redis).source(pace())
+    reading = source.read()
+    offset = next(reading).offset
+    within, go_on = threading.Event(), threading.Event()
+    name = "info" if use == "behind" else "read_own"
+    call = getattr(source._group, name)
+
+    def slow(*given: Any) -> Any:
+        within.set()
+        go_on.wait(END)
+        return call(*given)
+
+    monkeypatch.setattr(source._group, name, slow)
+    uses = {"behind": source.behind, "acknowledge": lambda: source.acknowledge(offset)}
+    using, closing = threading.Thread(target=uses[use]), threading.Thread(target=source.close)
+    using.start()
+    assert within.wait(END)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    go_on.set()
+    using.join(END)
+    closing.join(END)
+    assert not closing.is_alive()
+
+
 def test_redis_reports_what_a_dead_consumer_was_sent_and_is_trimmed(begin: Begin) -> None:
     server = begin(Redis)
     bob = server.source(pace(), consumer="bob")
