@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -15,6 +16,10 @@ def test_no_more_files_are_held_than_allowed(
 ) -> None:
     monkeypatch.setattr(rotation, "MOST_HELD", 2)
     held, inodes = Held(), {}
+
+    def matches(_: BinaryIO) -> bool:
+        return True
+
     for name in "abc":
         path = tmp_path / name
         path.write_text(name)
@@ -22,12 +27,13 @@ def test_no_more_files_are_held_than_allowed(
             held.add(name, file)
         inodes[name] = path.stat().st_ino
         path.unlink()
-    assert held.open("a", inodes["a"]) is None  # the first made way
+    assert held.open("a", inodes["a"], matches) is None  # the first made way
     for name in "bc":
-        file = held.open(name, inodes[name])
+        file = held.open(name, inodes[name], matches)
         assert file is not None
         with file:
             assert file.read() == name.encode()
-    assert held.open("b", inodes["c"]) is None  # another file has the name now
+    assert held.open("b", inodes["c"], matches) is None  # another file has the name now
+    assert held.open("c", inodes["c"], lambda _: False) is None  # it was cut since
     held.close()
-    assert held.open("b", inodes["b"]) is None
+    assert held.open("b", inodes["b"], matches) is None
