@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults advisories clean help
+.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults hour mutants advisories clean help
 
 demo: $(VENV)/.demo  ## six methods side by side on a drifting stream: a table, plots and a page
 	$(BIN)/tamis demo
@@ -32,6 +32,7 @@ bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into
 	$(BIN)/python -m benchmarks.slots
 	$(BIN)/python -m benchmarks.buffers --out results/benchmarks
 	$(BIN)/python -m benchmarks.stream
+	$(BIN)/python -m benchmarks.classes
 	$(BIN)/python -m benchmarks.staleness
 	$(BIN)/python -m benchmarks.page
 
@@ -46,6 +47,12 @@ faults: $(VENV)/.ok  ## the fault matrix, half an hour, into docs/reliability.md
 	$(BIN)/python -m tests.support.faults.matrix
 	$(BIN)/python -m benchmarks.faults_sources
 	$(BIN)/python -m tests.support.faults.matrix --page
+
+hour: $(VENV)/.ok  ## an hour of everything at once, beside the unbroken run
+	$(BIN)/python -m tests.support.faults.hour --minutes 60
+
+mutants: $(VENV)/.ok  ## small faults written into the library: do the tests notice? an hour, into docs/reliability.md
+	$(BIN)/python -m tests.support.mutation
 
 advisories: $(VENV)/.ok  ## known vulnerabilities of the pinned packages; queries an online database
 	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from benchmarks.timing import ROUNDS, race, ratio
 from tamis import ITLM, OGRS, ModelView, Naive, Plausible, Samples, Sliding
 from tamis.distributed import Ranks, RankTrainer
-from tamis.distributed.pool import COLUMNS, SIDES, Header
+from tamis.distributed.pool import AT_CLASSES, COLUMNS
 from tamis.lab.pages.measurements import Line
 from tamis.models import mlp, resnet18, start
 from tamis.selectors import Selector
@@ -36,6 +36,7 @@ WORKLOADS: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], int, int, 
     "ResNet-18, 32 x 32 x 3, k = 32": (resnet18, (3, 32, 32), 32, 300, 1),
 }
 SELDOM = 10
+CLASSES = 10
 WIDTH = 512
 """Numbers in the features of a row of ResNet-18."""
 
@@ -83,7 +84,7 @@ def shuffle(rows: Tensor, seed: int) -> Tensor:
 
 def split_record(length: int) -> tuple[int, int]:
     """Return where the columns of a shard's record begin, and how many rows it holds."""
-    first = len(Header._fields) + SIDES
+    first = AT_CLASSES + 2 * CLASSES
     return first, (length - first) // COLUMNS
 
 

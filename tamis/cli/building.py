@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -107,6 +109,23 @@ def fill_in(options: Namespace, defaults: Mapping[str, object]) -> None:
     for name, value in defaults.items():
         if getattr(options, name, None) is None:
             setattr(options, name, value)
+
+
+def scale_of(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Return the scaling that a model begins with, on the CPU, to check rows by.
+
+    None for the model for tables, which bounds all numbers. A scaling is copied when first used: a
+    resumed run has loaded its own by then.
+    """
+    first = next(model.children())
+    if not isinstance(first, Scale):
+        return None
+
+    @cache
+    def copied() -> nn.Module:
+        return copy.deepcopy(first).cpu()
+
+    return lambda inputs: copied()(inputs.cpu())
 
 
 def build_trainer(

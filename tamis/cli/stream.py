@@ -32,7 +32,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--rows", metavar="MODULE:FUNCTION", help="instead of columns: from record to input, label")
     add("--classes", nargs="+", required=True, help="all labels, by name")
     add("--follow", action="store_true", help="wait for files to grow, and for new ones")
+    add("--skip-lost", action="store_true", help="go past what cannot be read again")
     add("--patience", type=float, help="seconds without a record after which to end")
+    add(
+        "--linger",
+        type=float,
+        default=0.1,
+        help="seconds that a broker's record waits for a full slot, or inf (default 0.1)",
+    )
     add("--rows-per-slot", type=positive, default=10, help="records read at once (default 10)")
     add("--slots", type=positive, help="slots after which to end (default: none)")
     add(

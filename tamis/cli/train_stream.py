@@ -22,6 +22,7 @@ from tamis.cli.building import (
     check_model,
     choose,
     fill_in,
+    scale_of,
 )
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
@@ -41,6 +42,7 @@ from tamis.sources import (
     Feed,
     ReadAhead,
     Rejects,
+    ReplacedError,
     Schema,
     SchemaRows,
     SourceError,
@@ -50,6 +52,7 @@ from tamis.sources import (
     open_source,
 )
 from tamis.sources.redaction import redact
+from tamis.sources.scaling import measure_columns
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
 from tamis.training.folder import has_checkpoint
@@ -77,6 +80,7 @@ def train_stream(options: Namespace) -> int:
             raise KeyboardInterrupt
         validator = Validator(len(options.classes), rejects=rejects)
         trainer = stream_trainer(options, schema, inputs, selector, validator)
+        feed.scale = scale_of(trainer.model)
         shape = tuple(inputs.shape[1:])
         named = schema.names if schema and len(shape) == 1 else ()
         metadata = RunMetadata(
@@ -98,9 +102,13 @@ def train_stream(options: Namespace) -> int:
                 except TooManyBadError as error:
                     error.add_note(f"See {rejects.path}.")
                     raise
+                except ReplacedError as error:
+                    error.add_note("--resume --skip-lost goes past what cannot be read again.")
+                    raise
             suspects = run.finish()
         stats = feed.stats()
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
+    counts += f", {stats.lost} lost" if stats.lost else ""
     print_outcome(run, console, f"on {counts}")
     if suspects is not None:
         print_suspects(suspects, len(trainer.buffer), console)
@@ -127,7 +135,7 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     try:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
-            patience=options.patience,
+            patience=options.patience, linger=options.linger, skip_lost=options.skip_lost,
         )  # fmt: skip
         ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
     except (SourceError, ValueError) as error:
@@ -222,7 +230,7 @@ def stream_trainer(
     check_model(options, schema)
     mean, deviation = torch.ones(shape), torch.ones(shape)
     if len(inputs):
-        mean, deviation = inputs.mean(dim=0), inputs.std(dim=0, correction=0)
+        mean, deviation = measure_columns(inputs)
     if schema and len(shape) == 1:  # codes and n-grams have no scale
         mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
     model = build_model(options, shape, classes, mean, deviation)

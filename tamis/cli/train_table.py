@@ -16,6 +16,7 @@ from tamis.cli.building import (
     build_trainer,
     check_model,
     fill_in,
+    scale_of,
 )
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
@@ -55,6 +56,7 @@ def train_table(options: Namespace) -> int:
         return 0
     validator.classes = len(table.classes)
     trainer = table_trainer(options, table, selector, validator)
+    validator.scale = scale_of(trainer.model)
     table = replace(table, rows_per_slot=options.rows_per_slot)
     test = read_test(options, table)
     slots = options.slots

@@ -11,6 +11,7 @@ from torch import Tensor
 from tamis.data import Picks, Samples
 from tamis.distributed.group import Ranks, RanksDifferError
 from tamis.distributed.shard import Shard
+from tamis.training.report import Compared
 
 COLUMNS = 5
 """Of a row in the pool: label, id, uses, and clean and group, or none of them."""
@@ -32,25 +33,32 @@ class Header(NamedTuple):
     seen: int
     skipped: int
     drawn: int
-    predicted: int
     agreeing: int
     unsent: int
     kind: int
 
 
+AT_CLASSES = len(Header._fields) + SIDES
+"""Where the counts of labels and of predictions by class begin in the record of a shard."""
+
+
 class SharedPool:
     """Some rows of every shard, the same on all ranks.
 
-    In a meeting every rank sends, for each of its shards, a few numbers and the labels, ids and
-    uses of the rows that it drew: `size` rows over all shards, the more the more a shard holds.
-    Inputs stay where they are. In their place the pool has tickets, the positions of rows in it;
-    `ask` turns them into what the owners of those rows compute.
+    In a meeting every rank sends, for each of its shards, a few numbers, counts by class of the
+    rows that arrived, and the labels, ids and uses of the rows that it drew: `size` rows over all
+    shards, the more the more a shard holds. Inputs stay where they are. In their place the pool has
+    tickets, the positions of rows in it; `ask` turns them into what the owners of those rows
+    compute.
 
     Between meetings (`apart`) the pool is what this rank's own shards drew.
     """
 
-    def __init__(self, ranks: Ranks, shards: int, own: Sequence[Shard], size: int) -> None:
+    def __init__(
+        self, ranks: Ranks, shards: int, own: Sequence[Shard], size: int, classes: int
+    ) -> None:
         self.ranks = ranks
+        self.classes = classes
         self.shards = shards
         self.own = own
         self.size = size
@@ -63,12 +71,17 @@ class SharedPool:
         self.apart = False
         self.alive = True
         self.held = self.seen = self.skipped = 0
-        self.agreement: Tensor | None = None
+        self.compared: Compared | None = None
         self.predictions: tuple[Tensor, Tensor] | None = None
         self._quotas = [max(1, size // shards)] * shards
         self._awaited = [0] * shards
         self._blank = torch.empty(1, 0)
         self._shard_of = self._row_of = self._uses = torch.empty(0, dtype=torch.long)
+
+    @property
+    def _fixed(self) -> int:
+        """Numbers in the record of a shard that do not depend on its rows."""
+        return AT_CLASSES + 2 * self.classes
 
     def meet(
         self, alive: bool, chain: int, watched: bool, meanwhile: Callable[[], None]
@@ -79,7 +92,7 @@ class SharedPool:
         by row for a tracker if they are `watched`.
         """
         most, waiting = max(self._quotas), max(self._awaited)
-        length = len(Header._fields) + SIDES + COLUMNS * most + 3 * waiting
+        length = self._fixed + COLUMNS * most + 3 * waiting
         mine = torch.zeros(self._seats, length, dtype=torch.long, device=self.ranks.device)
         for seat, shard in enumerate(self.own):
             shard.draw(self._quotas[shard.number])
@@ -92,7 +105,7 @@ class SharedPool:
         for shard in self.own:
             shard.draw(self._quotas[shard.number])
         self.apart = True
-        self.agreement = self.predictions = None
+        self.compared = self.predictions = None
         drawn = [len(shard.drawn) for shard in self.own]
         self._locate([shard.number for shard in self.own], drawn)
         none = torch.zeros(COLUMNS, 0, dtype=torch.long, device=self.ranks.device)
@@ -173,23 +186,24 @@ class SharedPool:
             shard.validator.seen,
             shard.validator.rejects.total,
             len(shard.drawn),
-            shard.predicted,
             shard.agreeing,
             len(shard.unsent) + watched * len(shard.arrived),
             kind,
         )
-        shard.predicted = shard.agreeing = 0
         sides = shape + [-1] * (SIDES - len(shape))
-        first = len(header) + SIDES
-        place[:first] = torch.tensor([*header, *sides])
+        place[:AT_CLASSES] = torch.tensor([*header, *sides])
+        first = self._fixed
+        place[AT_CLASSES:first] = shard.compared.flatten()
+        shard.agreeing = 0
+        shard.compared.zero_()
         drawn = place[first : first + COLUMNS * most].view(COLUMNS, most)
         drawn[:, : len(shard.drawn)] = columns_of(shard)
         place[first + COLUMNS * most :][: sent.numel()] = sent.flatten()
 
     def _read(self, records: Tensor, most: int) -> Samples:
         """Return the pool that the records of all shards describe."""
-        first = len(Header._fields) + SIDES
-        numbers = records[:, :first].tolist()
+        first = self._fixed
+        numbers = records[:, :AT_CLASSES].tolist()
         headers = [Header(*row[:-SIDES]) for row in numbers]
         if len({header.chain for header in headers}) > 1:
             raise RanksDifferError(
@@ -199,10 +213,11 @@ class SharedPool:
         self.alive = any(header.alive for header in headers)
         for name in ("held", "seen", "skipped"):
             setattr(self, name, sum(getattr(header, name) for header in headers))
-        predicted = sum(header.predicted for header in headers)
-        agreeing = sum(header.agreeing for header in headers)
-        share = agreeing / predicted if predicted else None
-        self.agreement = None if share is None else torch.tensor(share, device=records.device)
+        arrived, chosen = records[:, AT_CLASSES:first].sum(dim=0).view(2, self.classes)
+        self.compared = None
+        if predicted := int(arrived.sum()):
+            share = sum(header.agreeing for header in headers) / predicted
+            self.compared = Compared(torch.tensor(share, device=records.device), arrived, chosen)
         for row, header in zip(numbers, headers, strict=True):
             if header.held:
                 shape = [side for side in row[-SIDES:] if side >= 0]

@@ -36,6 +36,7 @@ class Shard:
         validator: Validator,
         device: torch.device,
         seed: int,
+        classes: int,
     ) -> None:
         self.number = number
         self.shards = shards
@@ -49,7 +50,9 @@ class Shard:
         self.arrived, self.drawn = NO_SAMPLES, NO_ROWS
         # Confidence, predicted class and label of rows that the tracker has not seen yet.
         self.unsent = NO_PREDICTIONS
-        self.predicted = self.agreeing = 0
+        # Rows predicted since the last meeting: how many of each label, and of each prediction.
+        self.compared = torch.zeros(2, classes, dtype=torch.long, device=device)
+        self.agreeing = 0
         self.selector: Selector | None = None
 
     @property
@@ -74,7 +77,9 @@ class Shard:
         if not len(samples):
             return
         confidence, choice = view.logits(samples.inputs).softmax(dim=1).max(dim=1)
-        self.predicted += len(samples)
+        classes = self.compared.shape[1]
+        self.compared[0] += samples.labels.bincount(minlength=classes)
+        self.compared[1] += choice.bincount(minlength=classes)
         self.agreeing += int((choice == samples.labels).sum())
         if watched:
             bits = confidence.double().view(torch.long)
@@ -125,7 +130,8 @@ class Shard:
             "generator": self.generator.get_state(),
             "rng": self.rng,
             "unsent": self.unsent,
-            "predictions": [self.predicted, self.agreeing],
+            "compared": self.compared,
+            "agreeing": self.agreeing,
         }
 
     def check(self, state: State) -> None:
@@ -134,6 +140,8 @@ class Shard:
         unsent = state["unsent"]
         if unsent.dim() != 2 or unsent.shape[1] != 3 or unsent.dtype != torch.long:
             raise ValueError("what a tracker has still to see is no strength, class and label")
+        if state["compared"].shape != self.compared.shape:
+            raise ValueError("predictions are of another number of classes")
 
     def load_state_dict(self, state: State) -> None:
         """Restore a state."""
@@ -145,7 +153,8 @@ class Shard:
         self.generator.set_state(state["generator"])
         self.rng = state["rng"]
         self.unsent = state["unsent"].to(self.device)
-        self.predicted, self.agreeing = state["predictions"]
+        self.compared = state["compared"].clone().to(self.device)
+        self.agreeing = state["agreeing"]
 
     def _set_rng(self, state: Tensor) -> None:
         if self.device.type == "cuda":

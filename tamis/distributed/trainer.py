@@ -32,7 +32,7 @@ from tamis.sources import Validator
 from tamis.training import Augment, Execution
 from tamis.training.base import BaseTrainer, check_labels
 from tamis.training.learner import Learner
-from tamis.training.report import Arrivals, Compared, Outcome
+from tamis.training.report import Arrivals, Outcome
 from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 END = object()
@@ -113,10 +113,10 @@ class RankTrainer(BaseTrainer):
         self.classes = classes or last_linear(model)[1].out_features
         make = validator or (lambda number: Validator(self.classes))
         self.shards = [
-            Shard(number, shards, buffer(number), make(number), ranks.device, seed)
+            Shard(number, shards, buffer(number), make(number), ranks.device, seed, self.classes)
             for number in self.own
         ]
-        self.pool = SharedPool(ranks, shards, self.shards, pool_size)
+        self.pool = SharedPool(ranks, shards, self.shards, pool_size, self.classes)
         ranks.share([*self.model.parameters(), *self.model.buffers()])
         self.selector = selector
         self.tracker = tracker
@@ -261,12 +261,11 @@ class RankTrainer(BaseTrainer):
         if not self.pool.apart:
             self._extend_chain(outcome.picked)
         pool = self.pool
-        compared = None if pool.agreement is None else Compared(pool.agreement)
         slot = self._report.slot(
             self.slots,
             held,
             outcome,
-            Arrivals(pool.seen, pool.skipped, self.classes, compared),
+            Arrivals(pool.seen, pool.skipped, self.classes, pool.compared),
             warm_up=self.warm_up,
             select_seconds=select_seconds,
             started=started,

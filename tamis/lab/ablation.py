@@ -21,7 +21,7 @@ class NoClassBalance(ClassBalance):
     """Leaves votes and predictions as they are."""
 
     def update(
-        self, given: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
+        self, label_shares: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return votes and probabilities unchanged."""
         return votes, probabilities

@@ -86,9 +86,14 @@ def gradient(losses: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
         return torch.autograd.grad(losses(at).sum(), at)[0]
 
 
-def sum_of(tensors: Iterator[Tensor]) -> Tensor:
-    """Return the sum of tensors, added from the first on."""
-    total = next(tensors)
+def mean_of(tensors: Iterator[Tensor]) -> Tensor:
+    """Return the mean of tensors, added from the first on."""
+    total, count = next(tensors), 1
     for tensor in tensors:
-        total = total + tensor
-    return total
+        total, count = total + tensor, count + 1
+    return total if count == 1 else total / count
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors are, or are parts of, the same memory."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

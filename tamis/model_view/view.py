@@ -20,9 +20,10 @@ from tamis.model_view.passes import (
     gradient,
     last_linear,
     logits_of,
+    mean_of,
     no_head,
     same_but_for_type,
-    sum_of,
+    share_memory,
 )
 
 Measure = Callable[[State, Tensor, Tensor], Tensor]
@@ -189,12 +190,13 @@ class ModelView:
         self, measure: Measure, states: list[State], inputs: Tensor, labels: Tensor
     ) -> Tensor:
         with torch.no_grad(), evaluating(self.model):
-            return torch.cat(
-                [
-                    sum_of(measure(state, x, y) for state in states) / len(states)
-                    for x, y in zip(inputs.split(self.chunk), labels.split(self.chunk), strict=True)
-                ]
-            )
+            parts = [
+                mean_of(measure(state, x, y) for state in states)
+                for x, y in zip(inputs.split(self.chunk), labels.split(self.chunk), strict=True)
+            ]
+            # A copy, where there are several or where a model returned its inputs.
+            alone = len(parts) == 1 and not share_memory(parts[0], inputs)
+            return parts[0] if alone else torch.cat(parts)
 
     def _call(self, state: State, inputs: Tensor) -> Tensor:
         if state and isinstance(self.model, nn.DataParallel):

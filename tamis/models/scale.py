@@ -9,13 +9,15 @@ from torch import Tensor, nn
 class Scale(nn.Module):
     """Brings raw columns to mean 0 and deviation 1, so that a saved model takes raw inputs.
 
-    Inputs may be of any type: integers and doubles are cast to the model's.
+    Inputs may be of any type: integers and doubles are cast to the model's. A column whose
+    deviation is too small to divide by counts as constant.
     """
 
     def __init__(self, mean: Tensor, deviation: Tensor) -> None:
         super().__init__()
         self.register_buffer("mean", mean)
-        self.register_buffer("factor", 1 / torch.where(deviation > 0, deviation, 1))
+        smallest = torch.finfo(deviation.dtype).tiny
+        self.register_buffer("factor", 1 / torch.where(deviation >= smallest, deviation, 1))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return scaled inputs."""

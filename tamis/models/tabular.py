@@ -20,6 +20,10 @@ SPREAD = 0.3
 """Standard deviation of the first weights of these: less than that of the numbers, which is 1."""
 SOFT_LIMIT = 3.0
 """Deviations beyond which numbers are bent back; none gets farther (RealMLP's smooth clipping)."""
+LARGEST = 1e38
+"""Size that numbers are cut to, so that the difference of two is finite in single precision."""
+FARTHEST = 1e9
+"""Deviations that numbers are cut to: squares stay finite, and beyond is where they bend anyway."""
 LOOKED = 20_000
 """Rows that quartiles and bins are taken from, spread over those given."""
 
@@ -134,21 +138,24 @@ class NumberEmbedding(nn.Module):
     def __init__(self, numbers: Tensor, bins: int) -> None:
         super().__init__()
         spread = numbers[:: max(1, math.ceil(len(numbers) / LOOKED))].double()
+        spread = spread.clamp(-LARGEST, LARGEST)
         edges = quantiles(spread, bins)
         first, median, third = quantiles(spread, 4)[1:4]
         deviation = (spread - spread.mean(dim=0)).square().mean(dim=0).sqrt()
         robust = (third - first) / 1.349  # that of a normal distribution by its quartiles
         scale = torch.where(robust > 0, robust, torch.where(deviation > 0, deviation, 1))
         self.register_buffer("centre", median.float())
-        self.register_buffer("factor", (1 / scale).float())
+        self.register_buffer("factor", (1 / scale).clamp(max=LARGEST).float())
         self.register_buffer("starts", edges[:-1].T.float().contiguous())
         lengths = edges.diff(dim=0).T
-        self.register_buffer("shares", torch.where(lengths > 0, 1 / lengths, 0).float())
+        self.register_buffer("shares", torch.where(lengths > 0, 1 / lengths, 0).clamp(max=LARGEST).float())
         self.width = numbers.shape[1] * (1 + bins)
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Return (rows, numbers x (1 + bins))."""
+        """Return (rows, numbers x (1 + bins)), all within bounds, however large a number is."""
+        numbers = numbers.clamp(-LARGEST, LARGEST)
         scaled = (numbers - self.get_buffer("centre")) * self.get_buffer("factor")
+        scaled = scaled.clamp(-FARTHEST, FARTHEST)
         bent = scaled / (1 + (scaled / SOFT_LIMIT).square()).sqrt()
         places = (numbers[:, :, None] - self.get_buffer("starts")) * self.get_buffer("shares")
         return torch.cat([bent, places.clamp(0, 1).flatten(1)], dim=1)

@@ -15,8 +15,6 @@ HALF_LIFE = 500
 """Rows after which predictions count half."""
 NO_LEAD = 2.0
 """Standard deviations below which predictions are no better than independent ones."""
-NO_LEAD_OF_ONE = 1.0
-"""The same for predictions that are compared with naming one label always, a stricter standard."""
 ENOUGH_ROWS = 4000
 """Rows after which a model should have found something, if there is anything to be found: from
 digits with 8 in 10 labels wrong it leads by 5 standard deviations and more by then."""
@@ -35,52 +33,44 @@ class PredictionRecord:
 
     The lead is Cohen's kappa in standard deviations: agreement beyond that of independent labels
     and predictions of the same class shares. So a rare class counts, once it is predicted, and
-    naming the commonest label always has no lead. Where a slot has no counts by class, the lead is
-    that over naming the commonest.
+    naming the commonest label always has no lead.
     """
 
     def __init__(self) -> None:
         self.rows_in_all = 0
-        self._numbers = dict.fromkeys(("agreed", "commonest", "rows", "squares"), 0.0)
+        self._numbers = dict.fromkeys(("agreed", "rows", "squares"), 0.0)
         self._arrived = self._predicted = torch.zeros(0, dtype=torch.float64)
         self._seen = 0
 
     def update(self, slot: Slot) -> None:
         """Count the predictions of the labels that have arrived."""
         arrived, self._seen = slot.seen - self._seen, slot.seen
-        held = slot.class_held
-        if slot.agreement is None or not arrived or not len(held):
+        labels, predicted = slot.class_arrived, slot.class_predicted
+        if slot.agreement is None or labels is None or predicted is None or not arrived:
             return
         fade = 0.5 ** (arrived / HALF_LIFE)
-        share = (held.max() / held.sum().clamp_min(1)).item()
-        new = {"agreed": slot.agreement, "commonest": share, "rows": 1.0, "squares": 1.0}
+        new = {"agreed": slot.agreement, "rows": 1.0, "squares": 1.0}
         for name, value in new.items():
             faded = fade**2 if name == "squares" else fade
             self._numbers[name] = faded * self._numbers[name] + arrived * value
-        if slot.class_arrived is not None and slot.class_predicted is not None:
-            self._arrived = add_faded(self._arrived, fade, slot.class_arrived, arrived)
-            self._predicted = add_faded(self._predicted, fade, slot.class_predicted, arrived)
+        self._arrived = add_faded(self._arrived, fade, labels, arrived)
+        self._predicted = add_faded(self._predicted, fade, predicted, arrived)
         self.rows_in_all += arrived
 
     def lead(self) -> float:
         """Return the lead over predictions that are independent of the labels, in deviations."""
-        agreed, commonest, rows, squares = self._numbers.values()
-        if len(self._arrived):
-            arrived, predicted = self._arrived / rows, self._predicted / rows
-            both = arrived * predicted
-            baseline = both.sum().item()
-            # The variance of the agreement if the two are independent (Fleiss et al., 1969).
-            variance = baseline + baseline**2 - (both @ (arrived + predicted)).item()
-        else:
-            baseline = commonest / rows
-            variance = baseline * (1 - baseline)
+        agreed, rows, squares = self._numbers.values()
+        arrived, predicted = self._arrived / rows, self._predicted / rows
+        both = arrived * predicted
+        baseline = both.sum().item()
+        # The variance of the agreement if the two are independent (Fleiss et al., 1969).
+        variance = baseline + baseline**2 - (both @ (arrived + predicted)).item()
         deviation = math.sqrt(max(variance, 1e-9) * squares) / rows
         return (agreed / rows - baseline) / deviation
 
     def uninformative(self) -> bool:
         """Return whether, after enough rows, the model still has no lead."""
-        least = NO_LEAD if len(self._arrived) else NO_LEAD_OF_ONE
-        return self.rows_in_all >= ENOUGH_ROWS and self.lead() < least
+        return self.rows_in_all >= ENOUGH_ROWS and self.lead() < NO_LEAD
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts."""
@@ -102,11 +92,14 @@ def add_faded(counts: Tensor, fade: float, newest: Tensor, rows: int) -> Tensor:
 
 
 class SlotPicks(NamedTuple):
-    """What collapse is detected from: the picks of a slot, by row and by class."""
+    """What collapse is detected from: the picks of a slot, by row and by class.
+
+    Classes without picks are left out: there may be thousands of them.
+    """
 
     ids: Tensor
-    class_picks: Tensor
-    class_held: Tensor
+    labels: Tensor
+    counts: Tensor
     held: int
     stayed: float | None
 
@@ -116,34 +109,42 @@ class CollapseDetector:
 
     def __init__(self, patience: int = 100) -> None:
         self._recent: deque[SlotPicks] = deque(maxlen=patience)
+        self._class_held = torch.zeros(0, dtype=torch.long)
 
     def update(self, slot: Slot) -> list[str]:
         """Add a slot, and return how the picks have collapsed; an empty list if not."""
-        picked = SlotPicks(
-            slot.ids, slot.class_picks.cpu(), slot.class_held.cpu(), slot.held, slot.stayed
-        )
-        self._recent.append(picked)
-        return collapses(list(self._recent)) if self.ready() else []
+        counts = slot.class_picks.cpu()
+        labels = counts.nonzero()[:, 0]
+        self._recent.append(SlotPicks(slot.ids, labels, counts[labels], slot.held, slot.stayed))
+        self._class_held = slot.class_held.cpu()
+        return collapses(list(self._recent), self._class_held) if self.ready() else []
 
     def ready(self) -> bool:
         """Return whether `patience` slots are known."""
         return len(self._recent) == self._recent.maxlen
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the slots."""
-        return {"recent": [picked._asdict() for picked in self._recent]}
+        """Return the slots, and the rows held by class."""
+        recent = [picked._asdict() for picked in self._recent]
+        return {"recent": recent, "class_held": self._class_held}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the slots."""
         self._recent.clear()
         self._recent.extend(SlotPicks(**picked) for picked in state["recent"])
+        self._class_held = state["class_held"]
 
 
-def collapses(slots: list[SlotPicks]) -> list[str]:
-    """Return how the picks of some slots have collapsed, one text for each sign."""
+def collapses(slots: list[SlotPicks], held: Tensor) -> list[str]:
+    """Return how the picks of some slots have collapsed, one text for each sign.
+
+    `held`: rows held by class.
+    """
     found = []
-    held = slots[-1].class_held
-    picks = torch.stack([slot.class_picks for slot in slots]).sum(dim=0)
+    labels, counts = (
+        torch.cat(parts) for parts in zip(*((s.labels, s.counts) for s in slots), strict=True)
+    )
+    picks = torch.zeros_like(held).index_add_(0, labels, counts)
     expected = picks.sum() * held / held.sum()
     for label in ((picks == 0) & (expected >= 5)).nonzero()[:, 0].tolist():
         found.append(f"class {label} has vanished from the picks")

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from tamis.data import Slot
 
+MOST_COUNTED = 128
+"""Classes up to which picks are listed by class; a line of the log would be long with more."""
+
 
 class Accuracy(NamedTuple):
     """Share of test labels predicted, by the model as it is and by its running average."""
@@ -35,7 +38,7 @@ class SlotRecord:
     purity: clean share of the picks
     recall: share of the clean rows held that were ever picked
     coverage: share of the rows held that were ever picked
-    class_picks: picks by class
+    class_picks: picks by class; empty with more than 128 classes
     stayed: share of moves of a search that ended where they began
     price: highest price of a search
     select_seconds: time spent on selection
@@ -85,7 +88,7 @@ class SlotRecord:
             slot.purity,
             slot.recall,
             slot.coverage,
-            tuple(slot.class_picks.tolist()),
+            tuple(slot.class_picks.tolist()) if len(slot.class_picks) <= MOST_COUNTED else (),
             slot.stayed,
             slot.price,
             round(slot.select_seconds, 6),

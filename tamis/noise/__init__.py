@@ -1,14 +1,16 @@
 """What is known about the labels: the tracker, the drift alarm, estimators of the clean ratio."""
 
+from tamis.noise.agreement import AgreementFit, Observed
 from tamis.noise.alarm import Alarm, Change
 from tamis.noise.cross_validation import CrossValidation
 from tamis.noise.proportion import Proportion
-from tamis.noise.tracker import Estimate, Observed, Tracker
+from tamis.noise.tracker import Estimate, Tracker
 
 CLEAN_RATIOS = (Proportion, CrossValidation)
 
 __all__ = [
     "CLEAN_RATIOS",
+    "AgreementFit",
     "Alarm",
     "Change",
     "CrossValidation",

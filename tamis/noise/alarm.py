@@ -12,7 +12,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from tamis.noise.tracker import Tracker, observe
+from tamis.noise.agreement import observe
+from tamis.noise.pairs import counts_at, largest_columns
+from tamis.noise.tracker import Tracker
 
 FASTER = 5
 """How many times faster the newest rows fade than the others."""
@@ -59,6 +61,18 @@ class Shift(NamedTuple):
         return max(self.noise, self.fall, self.predicted if self.fall > -QUIET else 0.0)
 
 
+class Suspicion:
+    """Rows before a suspicion and since, the first of these, and the comparisons so far."""
+
+    def __init__(self, classes: int, checks: int = 1) -> None:
+        self.before, self.since, self.early = (Tracker(classes, math.inf) for _ in range(3))
+        self.checks = checks
+
+    def parts(self) -> dict[str, Tracker]:
+        """Return the trackers by name."""
+        return {"before": self.before, "since": self.since, "early": self.early}
+
+
 class Alarm(Tracker):
     """A tracker that also detects changes of its stream, and then forgets the rows before them.
 
@@ -87,10 +101,7 @@ class Alarm(Tracker):
         self._newest = Tracker(classes, half_life / FASTER)
         # Once labels were corrected: the same rows as this tracker's, by the labels they came with.
         self._as_given: Tracker | None = None
-        # During a suspicion: the rows before it and since, and the comparisons so far.
-        self._before, self._since = Tracker(classes, math.inf), Tracker(classes, math.inf)
-        self._early_pairs = torch.zeros(classes, classes, dtype=torch.float64)
-        self._checks = 0
+        self._suspicion: Suspicion | None = None
         self._counted = self._checked_at = 0
         self._rests_until = RESTS * half_life
         self._armed = False
@@ -105,14 +116,14 @@ class Alarm(Tracker):
         self._newest.count(rows)
         if self._as_given:
             self._as_given.count(rows)
-        if self._checks:
-            self._since.count(rows)
+        if self._suspicion:
+            self._suspicion.since.count(rows)
         self._counted += len(labels)
         if self._counted - self._checked_at < self._newest.half_life / CHECKS:
             return
         self._checked_at = self._counted
-        if self._checks:
-            self._confirm()
+        if self._suspicion:
+            self._confirm(self._suspicion)
         elif self._counted >= self._rests_until:
             self._check()
 
@@ -139,12 +150,10 @@ class Alarm(Tracker):
         state = super().state_dict()
         for name, part in self._parts().items():
             state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
-        numbers = (
-            self._checks, self._counted, self._checked_at, self._rests_until, self._armed,
-        )  # fmt: skip
+        checks = self._suspicion.checks if self._suspicion else 0
+        numbers = (checks, self._counted, self._checked_at, self._rests_until, self._armed)
         change = () if self._change is None else (self._change.kind == "noise", *self._change[1:])
         return state | {
-            "early_pairs": self._early_pairs,
             "numbers": torch.tensor(numbers, dtype=torch.float64),
             "change": torch.tensor(change, dtype=torch.float64),
         }
@@ -154,11 +163,11 @@ class Alarm(Tracker):
         super().load_state_dict(state)
         corrected = "as_given.rows" in state
         self._as_given = Tracker(self.classes, self.half_life) if corrected else None
+        checks, counted, checked_at, self._rests_until, armed = state["numbers"].tolist()
+        self._counted, self._checked_at = int(counted), int(checked_at)
+        self._suspicion = Suspicion(self.classes, int(checks)) if checks else None
         for name, part in self._parts().items():
             part.load_state_dict({key: state[f"{name}.{key}"] for key in part.state_dict()})
-        self._early_pairs = state["early_pairs"].clone()
-        checks, counted, checked_at, self._rests_until, armed = state["numbers"].tolist()
-        self._checks, self._counted, self._checked_at = int(checks), int(counted), int(checked_at)
         self._armed = bool(armed)
         self._change = None
         if len(state["change"]):
@@ -166,7 +175,8 @@ class Alarm(Tracker):
             self._change = Change("noise" if is_noise else "concept", int(row), before, after)
 
     def _parts(self) -> dict[str, Tracker]:
-        parts = {"newest": self._newest, "before": self._before, "since": self._since}
+        parts = {"newest": self._newest}
+        parts |= self._suspicion.parts() if self._suspicion else {}
         return parts | ({"as_given": self._as_given} if self._as_given else {})
 
     def _check(self) -> None:
@@ -176,37 +186,37 @@ class Alarm(Tracker):
         if not self._armed:
             self._armed = farthest < QUIET
         elif farthest > LEVEL:
-            self._checks = 1
-            self._before.load_state_dict(older.state_dict())
-            self._since = Tracker(self.classes, math.inf)
+            self._suspicion = Suspicion(self.classes)
+            self._suspicion.before.load_state_dict(older.state_dict())
 
-    def _confirm(self) -> None:
+    def _confirm(self, suspicion: Suspicion) -> None:
         """Compare the rows since a suspicion with those before it, once there are enough."""
-        if self._checks == CHECKS // 2:
-            self._early_pairs = self._since.pairs()
-        self._checks += 1
-        if self._checks <= CHECKS:
+        if suspicion.checks == CHECKS // 2:
+            suspicion.early.load_state_dict(suspicion.since.state_dict())
+        suspicion.checks += 1
+        if suspicion.checks <= CHECKS:
             return
-        self._checks = 0
-        found = shift(self._since, self._before)
+        self._suspicion = None
+        found = shift(suspicion.since, suspicion.before)
         if found.farthest > LEVEL:
-            self._raise_alarm(found)
+            self._raise_alarm(found, suspicion)
 
-    def _raise_alarm(self, found: Shift) -> None:
+    def _raise_alarm(self, found: Shift, suspicion: Suspicion) -> None:
         """Record the change, and restart from the rows since the suspicion."""
+        since, before, early = suspicion.since, suspicion.before, suspicion.early.pairs()
         concept = (
             found.predicted,
-            fall_of_confidence(self._since, self._before),
-            remapping(self._early_pairs, self._since.pairs() - self._early_pairs),
-            misfits(self._since, self._before),
+            fall_of_confidence(since, before),
+            remapping(early, since.pairs() - early),
+            misfits(since, before),
         )
-        before, after = self._before.estimate().value, self._since.estimate().value
         kind: Literal["noise", "concept"] = "concept" if max(concept) > KIND_LEVEL else "noise"
-        self._change = Change(kind, self._counted, before, after)
+        ratios = before.estimate().value, since.estimate().value
+        self._change = Change(kind, self._counted, *ratios)
         self._rests_until, self._armed = self._counted + RESTS * self.half_life, False
-        super().load_state_dict(self._since.state_dict())
+        super().load_state_dict(since.state_dict())
         self._as_given = None
-        self._newest.load_state_dict(self._since.state_dict())
+        self._newest.load_state_dict(since.state_dict())
 
 
 def shift(newer: Tracker, older: Tracker) -> Shift:
@@ -263,8 +273,8 @@ def remapping(early: Tensor, late: Tensor) -> float:
     Both are counts of rows, predicted class by given label. The early ones name the other label,
     the late ones are counted: the most frequent of many labels would exceed its share by itself.
     """
-    named = early.argmax(dim=1)
-    moved = named != torch.arange(len(named))
-    other = late.gather(1, named[:, None])[moved].sum().item()
-    own = late.diagonal()[moved].sum().item()
+    named, own_label = largest_columns(early), torch.arange(len(early))
+    moved = named != own_label
+    other = counts_at(late, own_label, named)[moved].sum().item()
+    own = counts_at(late, own_label, own_label)[moved].sum().item()
     return (other - own) / math.sqrt(max(1.0, other + own))

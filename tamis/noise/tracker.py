@@ -6,50 +6,28 @@ It needs only what a stream provides anyway: predictions made before a row is tr
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-BINS = 32
-"""Bins of confidence, of equal width in the logit."""
-HIGHEST_LOGIT = 16.0
-"""Logit of confidence beyond which all rows share the last bin."""
-RATIOS = torch.linspace(0.005, 0.995, 199, dtype=torch.float64)
-TEMPERATURES = torch.logspace(-1.5, 1.0, 36, dtype=torch.float64)
-NEGATIVE_LOG_PRIOR = TEMPERATURES.log().square() / 4
-"""Negative log prior over temperatures; favours 1, a calibrated model."""
+from tamis.noise.agreement import (
+    BINS,
+    OVERLAPS,
+    RATIOS,
+    TEMPERATURES,
+    AgreementFit,
+    Observed,
+    accuracy_of,
+    agreement,
+    observe,
+)
+from tamis.noise.pairs import cells, off_diagonal, pairs_for, row_sums, to_shares
+
 BAND = 1.353
 """Half of the 0.9 quantile of chi squared: the fall of the profile likelihood within a 90% band."""
-OVERLAPS = 5
-"""Steps of the probability that a wrong label and a wrong prediction agree, from 1 / (C - 1) to 1,
-even in its logarithm."""
 LEAST_VARIANCE = 0.5
 """Variance of the agreements of a bin, below which the bin is left out of the misfit."""
-
-
-class Agreement(NamedTuple):
-    """Probability that a label agrees with the prediction, its logarithm and its complement's."""
-
-    probability: Tensor
-    log_agree: Tensor
-    log_disagree: Tensor
-
-
-class Observed(NamedTuple):
-    """Rows as a tracker counts them.
-
-    `known` is the weight of each row, 0 where it cannot be counted, and `agreeing` that weight
-    where label and prediction agree. Rows counted before age by `total` rows.
-    """
-
-    known: Tensor
-    total: Tensor
-    agreeing: Tensor
-    predicted: Tensor
-    labels: Tensor
-    bins: Tensor
 
 
 class Estimate(NamedTuple):
@@ -60,7 +38,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Tracker:
+class Tracker(AgreementFit):
     """Estimates the clean ratio of a stream from how often labels agree with predictions.
 
     A label agrees with the model's prediction where both are right, or where both are wrong in the
@@ -71,8 +49,10 @@ class Tracker:
     model's mistakes may concentrate there too, and by how much is a third number.
 
     After `half_life` more rows a row weighs half. Memory is a few numbers for each class and bin,
-    however long the stream. The band accounts for sampling error and for the misfit of the two
-    numbers, not for a model that is confident and wrong.
+    however long the stream. The confusion of up to 128 classes is counted for each pair of them;
+    that of more, among the rows of the last 16 half-lives, at most 65,536. The band accounts for
+    sampling error and for the misfit of the two numbers, not for a model that is confident and
+    wrong.
 
     >>> tracker = Tracker(classes=2)
     >>> probabilities = torch.tensor([[0.99, 0.01]]).repeat(1000, 1)
@@ -84,18 +64,8 @@ class Tracker:
     """
 
     def __init__(self, classes: int, half_life: float = 1000.0) -> None:
-        if classes < 2:
-            raise ValueError(f"A tracker needs at least 2 classes, got {classes}.")
-        if half_life <= 0:
-            raise ValueError(f"The half-life must be above 0 rows, got {half_life}.")
-        self.classes = classes
-        self.half_life = half_life
-        # By given label and bin of confidence: rows, and rows whose label agrees.
-        self._rows = torch.zeros(classes, BINS, dtype=torch.float64)
-        self._agreeing = torch.zeros(classes, BINS, dtype=torch.float64)
-        # By predicted class, given label and bin, for the confusion; squared weights, for the band.
-        self._pairs = torch.zeros(classes, classes, BINS, dtype=torch.float64)
-        self._squares = torch.zeros((), dtype=torch.float64)
+        super().__init__(classes, half_life)
+        self._pairs = pairs_for(classes, half_life)
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Count rows, with the predictions that the model made before it was trained on them."""
@@ -104,18 +74,8 @@ class Tracker:
 
     def count(self, rows: Observed) -> None:
         """Count rows that were observed before, as where two trackers share them."""
-        device = rows.labels.device  # stay on it: nothing waits for the counts yet
-        self._rows, self._agreeing = self._rows.to(device), self._agreeing.to(device)
-        self._pairs = self._pairs.to(device)
-        self._squares = self._squares.to(device)
-        fade = 0.5 ** (rows.total / self.half_life)
-        for tally in (self._rows, self._agreeing, self._pairs):
-            tally *= fade
-        self._squares = self._squares * fade**2 + rows.known.square().sum()
-        place = (rows.labels, rows.bins)
-        self._rows.index_put_(place, rows.known, accumulate=True)
-        self._agreeing.index_put_(place, rows.agreeing, accumulate=True)
-        self._pairs.index_put_((rows.predicted, *place), rows.known, accumulate=True)
+        super().count(rows)
+        self._pairs.count(rows, self._fade(rows))
 
     def relabel(
         self, probabilities: Tensor, before: Tensor, after: Tensor, *, ages: Tensor
@@ -132,13 +92,11 @@ class Tracker:
             # No more than is there: a row may have been counted at another confidence.
             moved = min(weight, self._rows[old, at].item())
             agreed = min(moved * (predicted == old), self._agreeing[old, at].item())
-            paired = min(moved, self._pairs[predicted, old, at].item())
             self._rows[old, at] -= moved
             self._rows[new, at] += moved
             self._agreeing[old, at] -= agreed
             self._agreeing[new, at] += moved * (predicted == new)
-            self._pairs[predicted, old, at] -= paired
-            self._pairs[predicted, new, at] += moved
+            self._pairs.move(moved, predicted, old, new, at)
 
     def estimate(self) -> Estimate:
         """Return the clean ratio with its 90% band; [0, 1] before the first row."""
@@ -149,19 +107,6 @@ class Tracker:
         profile = torch.stack(fits).amax(dim=(0, 2))
         inside = RATIOS[profile >= profile.max() - BAND * (1 + self._misfit(fits[best], best))]
         return Estimate(RATIOS[profile.argmax()].item(), inside.min().item(), inside.max().item())
-
-    def fit(self, most: float = math.inf) -> tuple[float, float]:
-        """Return the posterior means of the clean ratio and of the temperature.
-
-        Rows that recur carry no more information than `most` distinct ones.
-        """
-        if not self._rows.sum():
-            return 0.5, 1.0
-        evidence = min(1.0, most / self.weight()) * (self.likelihood() + NEGATIVE_LOG_PRIOR)
-        posterior = (evidence - NEGATIVE_LOG_PRIOR).flatten().softmax(dim=0)
-        posterior = posterior.reshape(len(RATIOS), len(TEMPERATURES))
-        temperature = (posterior.sum(dim=0) @ TEMPERATURES.log()).exp()
-        return (posterior.sum(dim=1) @ RATIOS).item(), temperature.item()
 
     def by_class(self) -> Tensor:
         """Return the clean ratio of each given label; nan where there was no row."""
@@ -176,85 +121,54 @@ class Tracker:
         """Return the estimated confusion matrix: true class by given label, rows sum to 1.
 
         The prediction stands for the true class. A row counts by how far the probability that its
-        prediction is right exceeds one half.
+        prediction is right exceeds one half. With more than 128 classes the matrix is sparse.
         """
-        counts = self._confident_pairs() + 1e-3 * torch.eye(self.classes)
-        return counts / counts.sum(dim=1, keepdim=True)
-
-    def weight(self) -> float:
-        """Return the effective number of rows (Kish): as many unfaded ones inform as much."""
-        return self._rows_per_weight * self._rows.sum().item()
-
-    def agreement(self) -> float:
-        """Return the share of labels that agree with the prediction."""
-        return (self._agreeing.sum() / self._rows.sum()).item()
+        return to_shares(self._confident_pairs(), 1e-3)
 
     def pairs(self) -> Tensor:
-        """Return the counts of rows by predicted class and given label."""
-        return self._pairs.sum(dim=2).cpu()
+        """Return the counts of rows by predicted class and given label, sparse if above 128."""
+        return self._pairs.counts()
 
     def predicted(self) -> Tensor:
         """Return the share of each class among the predictions."""
-        counts = self.pairs().sum(dim=1)
+        counts = row_sums(self.pairs())
         return counts / counts.sum()
-
-    def confidence(self) -> Tensor:
-        """Return the share of rows in each bin of confidence."""
-        counts = self._rows.sum(dim=0).cpu()
-        return counts / counts.sum()
-
-    def likelihood(self, overlap: int = 0) -> Tensor:
-        """Return log likelihood plus log prior, (ratios, temperatures)."""
-        rows, agreeing = self._rows.cpu().sum(dim=0), self._agreeing.cpu().sum(dim=0)
-        agree = agreement(self.classes, overlap)
-        each = agree.log_agree @ agreeing + agree.log_disagree @ (rows - agreeing)
-        return self._rows_per_weight * each - NEGATIVE_LOG_PRIOR
 
     def without(self, faster: Tracker) -> Tracker:
         """Return a tracker of the older rows: these less those of a tracker that fades faster."""
-        older = Tracker(self.classes, self.half_life)
-        older._rows = (self._rows - faster._rows).clamp_min(0)
-        older._agreeing = torch.minimum(self._agreeing - faster._agreeing, older._rows)
-        older._agreeing = older._agreeing.clamp_min(0)
-        older._pairs = (self._pairs - faster._pairs).clamp_min(0)
+        older = Tracker.__new__(Tracker)  # with many classes, zeros to be replaced take time
+        older.classes, older.half_life = self.classes, self.half_life
+        older._rows = (self._rows - faster._rows).clamp_min_(0)
+        agreeing = self._agreeing - faster._agreeing
+        older._agreeing = torch.minimum(agreeing, older._rows, out=agreeing).clamp_min_(0)
+        older._pairs = self._pairs.minus(faster._pairs)
         older._squares = self._squares  # slightly too many, so that bands are slightly too wide
         return older
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the counts."""
-        return {
-            "rows": self._rows.clone(),
-            "agreeing": self._agreeing.clone(),
-            "pairs": self._pairs.clone(),
-            "squares": self._squares.clone(),
-        }
+        return super().state_dict() | self._pairs.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
-        self._rows, self._agreeing = state["rows"].clone(), state["agreeing"].clone()
-        self._pairs, self._squares = state["pairs"].clone(), state["squares"].clone()
-
-    @property
-    def _rows_per_weight(self) -> float:
-        """Effective rows for each unit of weight: above 1 where weights fade."""
-        return (self._rows.sum() / self._squares.clamp_min(1e-9)).item()
+        super().load_state_dict(state)
+        self._pairs.load_state_dict(state)
 
     def _confident_pairs(self) -> Tensor:
         """Return counts by predicted class and given label, weighted by accuracy above one half."""
-        weights = (2 * self._right() - 1).clamp_min(0)
-        return (self._pairs.cpu() * weights).sum(dim=2)
+        return self._pairs.counts((2 * self._right() - 1).clamp_min(0))
 
     def _most_overlap(self) -> int:
         """Return the highest overlap to try: mistakes concentrate no more than wrong labels do.
 
         The bound is the probability that two wrong labels of a class are the same.
         """
-        wrong = self._confident_pairs().fill_diagonal_(0)
-        each = wrong.sum(dim=1)
+        wrong = off_diagonal(self._confident_pairs())
+        each = row_sums(wrong)
         pairs = (each * (each - 1)).clamp_min(0).sum()
         if self.classes == 2 or not pairs:
             return 0
-        same = (wrong * (wrong - 1)).clamp_min(0).sum() / pairs
+        same = (cells(wrong) * (cells(wrong) - 1)).clamp_min(0).sum() / pairs
         steps = (OVERLAPS - 1) * (1 + same.log() / math.log(self.classes - 1))
         return int(steps.clamp(0, OVERLAPS - 1))
 
@@ -274,42 +188,3 @@ class Tracker:
             return torch.full((BINS,), torch.nan, dtype=torch.float64)
         best = self.likelihood().max(dim=0).values.argmax()
         return accuracy_of(TEMPERATURES[best], self.classes)
-
-
-def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
-    """Return what a tracker counts of rows predicted before the model was trained on them."""
-    confidence, predicted = probabilities.detach().double().max(dim=1)
-    known = (confidence.isfinite() & (labels >= 0) & (labels < classes)).double()
-    labels = labels.clamp(0, classes - 1)
-    agreeing = known * (predicted == labels)
-    return Observed(known, known.sum(), agreeing, predicted, labels, bin_of(confidence, classes))
-
-
-def reweight(rows: Observed, weights: Tensor, age: Tensor) -> Observed:
-    """Return the rows with these weights; rows counted before age by `age` rows."""
-    return rows._replace(known=rows.known * weights, total=age, agreeing=rows.agreeing * weights)
-
-
-def bin_of(confidence: Tensor, classes: int) -> Tensor:
-    """Return the bin of each confidence, by its log odds over those of a uniform guess."""
-    confidence = confidence.nan_to_num(0).clamp(1 / classes, 1 - 1e-7)
-    logit = (confidence / (1 - confidence)).log() + math.log(classes - 1)
-    return (logit / HIGHEST_LOGIT * BINS).long().clamp(0, BINS - 1)
-
-
-def accuracy_of(temperature: Tensor, classes: int) -> Tensor:
-    """Return the accuracy in each bin of a model that this temperature calibrates."""
-    middle = (torch.arange(BINS, dtype=torch.float64) + 0.5) / BINS * HIGHEST_LOGIT
-    logit = middle / temperature - math.log(classes - 1)
-    return logit.sigmoid()
-
-
-@lru_cache(maxsize=8)
-def agreement(classes: int, overlap: int = 0) -> Agreement:
-    """Return the probability of agreement at every clean ratio, temperature and bin."""
-    right = accuracy_of(TEMPERATURES[:, None], classes)
-    same_mistake = (classes - 1) ** (overlap / (OVERLAPS - 1) - 1)
-    ratios = RATIOS[:, None, None]
-    agree = ratios * right + (1 - ratios) * (1 - right) * same_mistake
-    agree = agree.clamp(1e-6, 1 - 1e-6)
-    return Agreement(agree, agree.log(), (1 - agree).log())

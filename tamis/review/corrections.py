@@ -41,7 +41,7 @@ class Corrections:
         self.decisions = Decisions(path)
         self.classes = {name: number for number, name in enumerate(classes)}
         self.unknown_labels = 0
-        self._pending = set(self.decisions.in_force())
+        self._pending = self.decisions.named()
         self._named = False
         self._ids: dict[str, int] = {}
 
@@ -126,7 +126,7 @@ class Corrections:
         names, ids = unpack_texts(state["names"]), state["ids"].tolist()
         self._ids = dict(zip(names, ids, strict=True))
         self._named = bool(self._ids)
-        self._pending = set(self.decisions.in_force())
+        self._pending = self.decisions.named()
 
     def _refresh(self) -> None:
         self._pending |= self.decisions.refresh()

@@ -20,6 +20,9 @@ from tamis.runs import RunFiles, Tail
 from tamis.runs.json_lines import JsonObject, parse_line
 
 CHUNK = 1024
+"""Rows compared with all rows held at once, at the most."""
+MOST_NUMBERS = 2**24
+"""Similarities computed at once: of fewer rows, where more than 16,384 are held."""
 
 
 class Nearest(NamedTuple):
@@ -68,9 +71,11 @@ def find_neighbours(
     vectors = scaler.unit_vectors(features)
     count = min(count, len(held))
     rows, similarity = [], []
-    for part, numbers in zip(inputs.split(CHUNK), ids.split(CHUNK), strict=True):
+    chunk = max(1, min(CHUNK, MOST_NUMBERS // max(1, len(held))))
+    for part, numbers in zip(inputs.split(chunk), ids.split(chunk), strict=True):
         cosines = scaler.unit_vectors(view.features(part)) @ vectors.T
-        cosines.masked_fill_(numbers[:, None] == held.ids, -torch.inf)
+        itself = numbers[:, None] == held.ids
+        cosines.masked_fill_(itself | ~scaler.usable, -torch.inf)
         best = cosines.topk(count, dim=1)
         rows.append(best.indices)
         similarity.append(best.values)

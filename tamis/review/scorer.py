@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -11,19 +12,28 @@ from torch.nn import functional
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
+from tamis.noise import pairs
+from tamis.review.held_labels import (
+    LIKELIEST,
+    DenseLabels,
+    HeldLabels,
+    SparseLabels,
+    likeliest,
+)
+from tamis.selectors.plausible.candidates import in_range
 
 SMOOTHING = 0.003
 """Share that unanimous neighbours leave to every other class."""
 SHARPNESS = 40.0
 """Inverse temperature of the weights of neighbours."""
-ROUNDS = 10
-"""Rounds of expectation and maximisation for the confusion matrix."""
 TOLERANCE = 0.01
 """Rounding error of votes, which should sum to 1, on the scale of logarithms."""
 MOST_HELD = 10_000
 """Rows held that others are compared with, at the most: the cost is a product of the two."""
 CHUNK = 1024
 """Rows compared with all rows held at once."""
+MOST_NUMBERS = 2**22
+"""Numbers in a matrix of rows by classes, or by rows held, where there are many classes."""
 
 
 def spread_over(held: Samples, most: int = MOST_HELD) -> Samples:
@@ -33,10 +43,16 @@ def spread_over(held: Samples, most: int = MOST_HELD) -> Samples:
 
 
 class FeatureScaler:
-    """Centres features and scales each to unit variance, by the rows it was fitted to."""
+    """Centres features and scales each to unit variance, by the rows it was fitted to.
+
+    `usable` marks those rows: all but those with a feature far beyond that of most rows, or one
+    that is not finite.
+    """
 
     def __init__(self, features: Tensor) -> None:
         features = at_least_float(features)
+        self.usable = in_range(features, features.isfinite().all(dim=1))
+        features = features if self.usable.all() else features[self.usable]
         self._mean = features.mean(dim=0)
         self._deviation = features.std(dim=0, correction=0).clamp_min(1e-6)
 
@@ -53,45 +69,69 @@ class LabelScorer:
     probable classes of the nearest neighbours. So a label that is often given by mistake is
     doubted sooner than one that is never. The overall noise rate plays no part: a model trained on
     noisy labels has it in its probabilities already.
+
+    With more than 128 classes, the confusion is that of each row's label with its 8 likeliest
+    classes, and the 64 nearest rows vote: no matrix of classes by classes, or of rows held by
+    classes, is kept.
     """
 
     def __init__(self, view: ModelView, held: Samples | None = None) -> None:
         self.view = view
-        self.confusion: Tensor | None = None
+        self._count = 0  # of classes, once there was a row
+        self._held: HeldLabels | None = None
         self._ids: Tensor | None = None
         if held is None or not len(held):
             return
-        log_probabilities = self._log_probabilities(held.inputs)
-        self.confusion = fit_confusion(log_probabilities, held.labels)
-        self._log_relative = relative_confusion(self.confusion).log()
-        try:
+        classes: Tensor | None = None
+        if self._many(held):
+            classes, log_probabilities = self._likeliest(held)
+        else:
+            log_probabilities = self._log_probabilities(held.inputs)
+        features: Tensor | None = None
+        usable = log_probabilities.isfinite().all(dim=1)
+        # Without a last linear layer there are no features to compare.
+        with suppress(TypeError):
             features = view.features(held.inputs)
-        except TypeError:  # without a last linear layer there are no features to compare
+            self._scaler = FeatureScaler(features)
+            usable &= self._scaler.usable
+        if not usable.all():  # one such row would leave NaN in every number below
+            held, log_probabilities = held[usable], log_probabilities[usable]
+            classes = None if classes is None else classes[usable]
+        self._held = (
+            DenseLabels(log_probabilities, held.labels)
+            if classes is None
+            else SparseLabels(classes, log_probabilities, held.labels, self._count)
+        )
+        if features is None:
             return
         self._ids = held.ids
-        self._scaler = FeatureScaler(features)
-        self._vectors = self._scaler.unit_vectors(features)
-        self._posteriors = (log_probabilities + self.confusion.log()[:, held.labels].T).softmax(
-            dim=1
-        )
+        self._vectors = self._scaler.unit_vectors(features if usable.all() else features[usable])
+
+    @property
+    def confusion(self) -> Tensor | None:
+        """The confusion matrix of the labels held; None without any, or with many classes."""
+        return self._held.confusion if isinstance(self._held, DenseLabels) else None
 
     def log_posterior(self, samples: Samples) -> Tensor:
         """Return the log posterior of each class for each row, given its label and neighbours."""
         found = self._log_probabilities(samples.inputs)
-        if self._ids is not None:
+        if self._held and self._ids is not None:
             parts = zip(samples.inputs.split(CHUNK), samples.ids.split(CHUNK), strict=True)
-            votes = torch.cat([self._votes(inputs, ids, self._ids) for inputs, ids in parts])
+            near = (self._near(inputs, ids, self._ids) for inputs, ids in parts)
+            votes = torch.cat([self._held.votes(part) for part in near])
             found = found + (votes + SMOOTHING).log()
-        if self.confusion is not None:
-            found = found + self._log_relative[:, samples.labels].T
+        if self._held:
+            found = found + self._held.log_relative(samples.labels)
         return found.log_softmax(dim=1)
 
     def scores(self, samples: Samples) -> tuple[Tensor, Tensor]:
         """Return p(other) / (p(other) + p(given)) for the likeliest other class, and that class."""
-        log_posterior = self.log_posterior(samples)
-        given = log_posterior.gather(1, samples.labels[:, None])[:, 0]
-        best, other = log_posterior.scatter(1, samples.labels[:, None], -torch.inf).max(dim=1)
-        return (best - given).sigmoid(), other
+        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
+        other = torch.empty_like(samples.labels)
+        for rows in self._parts(samples):
+            part = samples[rows]
+            lead[rows], other[rows] = lead_of_other(self.log_posterior(part), part.labels)
+        return lead.sigmoid(), other
 
     def candidates(self, samples: Samples) -> Tensor:
         """Return the rows whose score may exceed 0.5, found without their neighbours.
@@ -99,46 +139,53 @@ class LabelScorer:
         Votes of neighbours differ by a factor of `(1 + SMOOTHING) / SMOOTHING` at the most. Most
         rows of a trained model are beyond that, and need no comparison.
         """
-        found = self._log_probabilities(samples.inputs)
-        if self.confusion is not None:
-            found = found + self._log_relative[:, samples.labels].T
-        given = found.gather(1, samples.labels[:, None])[:, 0]
-        best = found.scatter(1, samples.labels[:, None], -torch.inf).max(dim=1).values
+        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
+        for rows in self._parts(samples):
+            part = samples[rows]
+            found = self._log_probabilities(part.inputs)
+            if self._held:
+                found = found + self._held.log_relative(part.labels)
+            lead[rows], _ = lead_of_other(found, part.labels)
         most = math.log((1 + SMOOTHING) / SMOOTHING)
-        return (best - given > -most - TOLERANCE).nonzero()[:, 0]
+        return (lead > -most - TOLERANCE).nonzero()[:, 0]
 
-    def _votes(self, inputs: Tensor, ids: Tensor, held: Tensor) -> Tensor:
-        """Return the votes of the rows held, weighted by similarity; no row votes for itself."""
+    def _likeliest(self, held: Samples) -> tuple[Tensor, Tensor]:
+        """Return the likeliest classes of each row, and their log probabilities."""
+        width = 1 + min(LIKELIEST, self._count - 1)
+        classes = held.labels.new_empty(len(held), width)
+        found = torch.empty_like(classes, dtype=torch.double)
+        # Small results kept between large temporaries would keep malloc from reusing these.
+        for rows in self._parts(held):
+            part = held[rows]
+            log_probabilities = self._log_probabilities(part.inputs)
+            classes[rows], found[rows] = likeliest(log_probabilities, part.labels)
+        return classes, found
+
+    def _near(self, inputs: Tensor, ids: Tensor, held: Tensor) -> Tensor:
+        """Return the scaled similarity of rows to those held; no row is near to itself."""
         near = SHARPNESS * self._scaler.unit_vectors(self.view.features(inputs)) @ self._vectors.T
-        near.masked_fill_(ids[:, None] == held, -torch.inf)
-        return near.softmax(dim=1).nan_to_num_(0).to(self._posteriors.dtype) @ self._posteriors
+        return near.masked_fill_(ids[:, None] == held, -torch.inf)
 
     def _log_probabilities(self, inputs: Tensor) -> Tensor:
         """Return log probabilities in double precision: single rounds confident rows to 0."""
         return self.view.logits(inputs).double().log_softmax(dim=1)
 
+    def _many(self, samples: Samples) -> bool:
+        """Return whether there are many classes."""
+        if not self._count and len(samples):
+            self._count = self.view.logits(samples.inputs[:1]).shape[1]
+        return self._count > pairs.MANY_CLASSES
 
-def fit_confusion(log_probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Return the share of each given label among the rows of each class, fitted by EM."""
-    classes = log_probabilities.shape[1]
-    given = functional.one_hot(labels, classes).to(log_probabilities.dtype)
-    confusion = torch.full_like(
-        log_probabilities.new_empty(classes, classes), 0.5 / max(1, classes - 1)
-    )
-    confusion.fill_diagonal_(0.5)
-    for _ in range(ROUNDS):
-        posteriors = (log_probabilities + confusion.log()[:, labels].T).softmax(dim=1)
-        counts = posteriors.T @ given + 1  # one of each, so that nothing is impossible
-        confusion = counts / counts.sum(dim=1, keepdim=True)
-    return confusion
+    def _parts(self, samples: Samples) -> list[slice]:
+        """Return slices of all rows; of many classes, few rows at a time."""
+        if not self._many(samples) or not len(samples):
+            return [slice(None)]
+        widest = self._count if self._ids is None else max(self._count, len(self._ids))
+        size = max(1, MOST_NUMBERS // widest)
+        return [slice(at, at + size) for at in range(0, len(samples), size)]
 
 
-def relative_confusion(confusion: Tensor) -> Tensor:
-    """Return how often a class gets each wrong label, relative to an even spread; 1 for its own.
-
-    >>> relative_confusion(torch.tensor([[0.8, 0.2, 0.0], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))[0]
-    tensor([1., 2., 0.])
-    """
-    own = torch.eye(len(confusion)).to(confusion)
-    wrong = confusion * (1 - own)
-    return wrong / wrong.sum(dim=1, keepdim=True) * (len(confusion) - 1) + own
+def lead_of_other(found: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how far the highest of the other classes is ahead of the label, and that class."""
+    best, other = found.scatter(1, labels[:, None], -torch.inf).max(dim=1)
+    return best - found.gather(1, labels[:, None])[:, 0], other

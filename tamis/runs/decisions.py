@@ -109,6 +109,10 @@ class Decisions:
         """Return the decisions in force, by id."""
         return {name: stack[-1] for name, stack in self._stacks.items() if stack}
 
+    def named(self) -> set[str]:
+        """Return the ids of all rows that a line names, those undone among them."""
+        return set(self._stacks)
+
     def decided(self) -> set[str]:
         """Return the ids of the rows that have been kept, relabelled or dropped."""
         return {name for name, found in self.in_force().items() if found.decided}

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from tamis.data import Samples, Slot
 from tamis.noise import Alarm, Tracker
 from tamis.runs.json_lines import JsonObject, Tail, add_line, synced_size, truncate
@@ -25,7 +23,7 @@ class EstimatePoint:
     """The clean ratio at a slot, with its band, and the true one where it is known.
 
     `by_class` has the clean ratio of every given label, `confusion` the share of each given label
-    among the rows of a class. Both may be absent.
+    among the rows of a class. Both may be absent; with more than 128 classes there is no confusion.
     """
 
     slot: int
@@ -87,8 +85,9 @@ class EstimateLog:
     """Writes the estimates of a tracker to a run's folder, and its alarms as they come.
 
     Call `update` once a slot. An estimate is written every `every` slots, with the confusion of
-    labels every `confusion_every` slots, since that is larger. Where arriving samples carry the
-    ground truth, the true clean ratio since the last line is written beside the estimate.
+    labels every `confusion_every` slots, since that is larger, and only up to 128 classes. Where
+    arriving samples carry the ground truth, the true clean ratio since the last line is written
+    beside the estimate.
 
         estimates = EstimateLog(folder, trainer.tracker)
         for samples in stream:
@@ -137,7 +136,7 @@ class EstimateLog:
 def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> EstimatePoint:
     """Return the estimates of a tracker, rounded to four digits."""
     by_class = tracker.by_class().tolist()
-    confusion = tracker.confusion() if with_confusion else torch.full((1, 1), torch.nan)
+    confusion = tracker.confusion() if with_confusion else None
     value, low, high = (round(number, 4) for number in tracker.estimate())
     return EstimatePoint(
         slot,
@@ -147,7 +146,7 @@ def point_of(tracker: Tracker, slot: int, with_confusion: bool = False) -> Estim
         by_class=tuple(round(share, 4) if math.isfinite(share) else None for share in by_class),
         confusion=(
             tuple(tuple(round(share, 4) for share in row) for row in confusion.tolist())
-            if confusion.isfinite().all()
+            if confusion is not None and not confusion.is_sparse and confusion.isfinite().all()
             else None
         ),
     )

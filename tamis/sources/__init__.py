@@ -9,7 +9,15 @@ from tamis.sources.items import Items
 from tamis.sources.kafka_topic import KafkaTopic
 from tamis.sources.messages import LostMessagesWarning, Pace
 from tamis.sources.nats_stream import NatsStream
-from tamis.sources.protocol import BadRecordError, Batch, Source, SourceError, Unreadable, from_json
+from tamis.sources.protocol import (
+    BadRecordError,
+    Batch,
+    ReplacedError,
+    Source,
+    SourceError,
+    Unreadable,
+    from_json,
+)
 from tamis.sources.redis_stream import RedisStream
 from tamis.sources.rejects import Rejects
 from tamis.sources.rows import Columns, Row
@@ -37,6 +45,7 @@ __all__ = [
     "ReadAhead",
     "RedisStream",
     "Rejects",
+    "ReplacedError",
     "Row",
     "Schema",
     "SchemaRows",

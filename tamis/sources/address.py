@@ -21,6 +21,7 @@ def open_source(
     rows: int = 100,
     follow: bool = False,
     patience: float | None = None,
+    linger: float = 0.1,
     start: Start = "first",
     skip_lost: bool = False,
     decode: Decode = from_json,
@@ -33,7 +34,8 @@ def open_source(
     `nats://user:password@host:4222?stream=S&durable=D`, and `&subject=J`;
     `kafka://user:password@host:9092,host:9092/TOPIC?group=G`, and any setting of its client.
     `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
-    seconds without a message, and never by itself. `skip_lost` goes past what a changed file held.
+    seconds without a message, and never by itself; `linger` is that of `Pace`. `skip_lost` goes
+    past what cannot be read again.
     """
     text = str(address)
     scheme, separator, _ = text.partition("://")
@@ -43,14 +45,14 @@ def open_source(
             skip_lost=skip_lost, decode=decode,
         )  # fmt: skip
     parts, settings = split(text)
-    pace = Pace(rows=rows, patience=patience)
+    pace = Pace(rows=rows, linger=linger, patience=patience)
     if scheme in ("redis", "rediss"):
         stream, group = (take(settings, name, text) for name in ("stream", "group"))
         consumer, payload = settings.pop("consumer", "tamis"), settings.pop("payload", None)
         claim = seconds(settings.pop("claim", "600"), text)
         return RedisStream(
             rest(parts, settings), stream, group, consumer=consumer, payload=payload,
-            claim=claim, decode=decode, start=start, pace=pace,
+            claim=claim, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
         )  # fmt: skip
     if scheme in ("nats", "tls"):
         stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
@@ -58,7 +60,7 @@ def open_source(
         refuse(settings, text)
         return NatsStream(
             rest(parts, {}), stream, durable,
-            subject=subject, decode=decode, start=start, pace=pace,
+            subject=subject, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
         )  # fmt: skip
     group = take(settings, "group", text)
     who, at, servers = parts.netloc.rpartition("@")
@@ -68,7 +70,7 @@ def open_source(
     secure = kafka_security(scheme, who if at else None)
     return KafkaTopic(
         servers, topic, group,
-        settings=secure | settings, decode=decode, start=start, pace=pace,
+        settings=secure | settings, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
     )  # fmt: skip
 
 

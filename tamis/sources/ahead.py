@@ -96,7 +96,7 @@ class ReadAhead:
             for batch in self.source.read(offset):
                 if not all(self._put(part) for part in self._thin(batch)):
                     break
-            if self._part:
+            if self._part is not None:
                 self._put(self._part)
         except BaseException as error:  # the trainer's thread raises it
             self._error = error
@@ -111,33 +111,41 @@ class ReadAhead:
         kept = [row for row in range(len(batch)) if not pressed or (first + row) % self.nth == 0]
         self.dropped += len(batch) - len(kept)
         if pressed:
-            part = self._part or replace(batch, records=[], positions=[])
+            part = self._part
+            if part is None:
+                part = replace(batch, records=[], positions=[], lost=0)
             batch = replace(
                 batch,
                 records=part.records + [batch.records[row] for row in kept],
                 positions=part.positions + [batch.positions[row] for row in kept],
+                lost=part.lost + batch.lost,
             )
             self._part = batch
             if len(batch) < getattr(self.source, "rows", 1):
                 return
         elif self._part:
             yield self._part
+        elif self._part is not None:  # nothing of it was kept
+            batch = replace(batch, lost=self._part.lost + batch.lost)
         self._part = None
         yield batch
 
     def _put(self, batch: Batch) -> bool:
         """Queue a batch, having made or waited for room; False where all has stopped."""
+        lost = 0  # counted in batches that are dropped
         with self._changed:
             while self._queue and self.held + len(batch) > self.most and not self._stopped:
                 if self.policy == "drop oldest":
-                    lost = len(self._queue.popleft())
-                    self.held -= lost
-                    self.dropped += lost
+                    oldest = self._queue.popleft()
+                    self.held -= len(oldest)
+                    self.dropped += len(oldest)
+                    lost += oldest.lost
                 else:
                     self._changed.wait()
             if self._stopped:
                 return False
             self._queue.append(batch)
+            self._queue[0] = replace(self._queue[0], lost=lost + self._queue[0].lost)
             self.held += len(batch)
             self._changed.notify_all()
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
@@ -20,7 +20,15 @@ from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow
 from tamis.sources.schema_rows import SchemaRows
-from tamis.sources.validation import Kind, check_id, check_input, check_label
+from tamis.sources.validation import (
+    NOT_FINITE_SCALED,
+    Kind,
+    Scaling,
+    check_id,
+    check_input,
+    check_label,
+    finite_rows,
+)
 
 Read = tuple[Samples, list[str] | None, dict[str, Any]]
 """Samples, the ids of their rows as text if they have any, and the offset after them."""
@@ -34,7 +42,8 @@ class TooManyBadError(TamisError):
 class SourceStats:
     """Counts of a feed since the first run, and how far the trainer lags behind.
 
-    `queued` and `dropped` are those of a `ReadAhead`. `behind` counts records that wait, in the
+    `queued` and `dropped` are those of a `ReadAhead`. `lost` counts records that a broker removed
+    before they were read, where it is known how many. `behind` counts records that wait, in the
     queue and at the source; None where it is not known. `late` is the age in seconds of the newest
     record of the last samples when they were taken.
     """
@@ -44,6 +53,7 @@ class SourceStats:
     bad: int
     queued: int
     dropped: int
+    lost: int
     behind: int | None
     late: float | None
 
@@ -64,6 +74,8 @@ class Feed:
     rejects: where rejected records are counted and written.
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
     judged: number of records that the share is taken over.
+
+    Rows must be finite after `scale`, too, where one is set.
     """
 
     def __init__(
@@ -80,12 +92,12 @@ class Feed:
         self.to_row = to_row
         self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
-        self._peeked: deque[Read] = deque()
-        self._raw: deque[Batch] = deque()
+        self.scale: Scaling | None = None
+        self._peeked: deque[Batch] = deque()
         self._batches: Iterator[Batch] | None = None
-        self._reader: Iterator[Read] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
         self._recent_bad = 0
+        self._unjudged = False
         self._last = ""
         self._late: float | None = None
         self._closed = False
@@ -97,83 +109,98 @@ class Feed:
 
     def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
         """Yield samples and the ids of their rows as text; None where records have none."""
-        while read := self._peeked.popleft() if self._peeked else self._next():
-            samples, names, self._offset = read
+        for samples, names, offset in self._read():
+            self._offset = offset
             yield samples, names
 
     def peek(self, rows: int) -> list[Samples]:
         """Return the first rows that are to come, or fewer where the stream ends.
 
-        They are yielded later all the same, and `offset` does not count them until then.
+        They are read, counted and rejected later all the same, as if nobody had looked.
         """
-        while sum(len(samples) for samples, *_ in self._peeked) < rows and (read := self._next()):
-            self._peeked.append(read)
-        return [samples for samples, *_ in self._peeked]
+        before, recent = self._reached(), (self._recent.copy(), self._recent_bad)
+        found: list[Samples] = []
+        taken: deque[Batch] = deque()
+        for samples, *_ in self._read(taken):
+            found.append(samples)
+            if sum(map(len, found)) >= rows:
+                break
+        if found:  # else what is wrong with all records is to be reported
+            self._go_to(before)
+            (self._recent, self._recent_bad), self._peeked = recent, taken + self._peeked
+        return found
 
     def peek_records(self, rows: int) -> list[Any]:
         """Return the first records that are to come, as the source has them, or fewer at its end.
 
         Call it before any samples are read; `to_row` may be chosen by what it returns.
         """
-        self._batches = self._batches or self.source.read(self._position)
-        while sum(map(len, self._raw)) < rows and (batch := next(self._batches, None)):
-            self._raw.append(batch)
-        records = (record for batch in self._raw for record in batch.records)
+        if self._batches is None:
+            self._batches = iter(self.source.read(self._position))
+        while sum(map(len, self._peeked)) < rows:
+            if (batch := next(self._batches, None)) is None:
+                break
+            self._peeked.append(batch)
+        records = (record for batch in self._peeked for record in batch.records)
         return [record for record in records if not isinstance(record, Unreadable)]
 
     def seek(self, offset: dict[str, Any]) -> None:
         """Continue from an offset that an earlier feed had."""
         if "schema" in offset and isinstance(self.to_row, SchemaRows):
             self.to_row.load_state_dict(offset["schema"])
+        self._go_to(offset)
+        self._peeked.clear()
+        self._batches = None
+
+    def _go_to(self, offset: dict[str, Any]) -> None:
         self._position = offset.get("source")
         self._seen = int(offset.get("seen", 0))
+        self._lost = int(offset.get("lost", 0))
         self._kind = Kind.from_json(offset.get("kind"))
         if "rejects" in offset:
             self.rejects.load_state_dict(offset["rejects"])
         self._offset = self._reached()
-        self._peeked.clear()
-        self._raw.clear()
-        self._batches = self._reader = None
 
     @property
     def offset(self) -> dict[str, Any]:
         """What to save together with the trainer's state, and to continue from by `seek`."""
         return dict(self._offset)
 
-    def _next(self) -> Read | None:
-        """Return the next samples of the open reader; after its end the next call opens another."""
-        self._reader = self._reader or self._read()
-        read = next(self._reader, None)
-        if read is None:
-            self._reader = None
-        return read
-
-    def _read(self) -> Iterator[Read]:
+    def _read(self, taken: deque[Batch] | None = None) -> Iterator[Read]:
         """Yield usable samples from the position on, each with the offset after it."""
-        for batch in self._next_batches():
+        while (batch := self._next_batch()) is not None:
+            if taken is not None:
+                taken.append(batch)
             samples, names = self._samples(batch)
             self._position = batch.offset
+            self._lost += batch.lost
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
             if len(samples):
                 yield samples, names, self._reached()
-            if not self._peeked:  # batches of bad records alone count as read, too
+            else:  # batches of bad records alone count as read, too
                 self._offset = self._reached()
-            if len(self._recent) == self._recent.maxlen:
-                self._judge()
         if not self._closed:  # a stream that was closed early is not judged
             self._judge()
 
-    def _next_batches(self) -> Iterator[Batch]:
-        """Yield batches that were peeked at, then those that follow."""
-        batches, self._batches = self._batches or self.source.read(self._position), None
-        while self._raw:
-            yield self._raw.popleft()
-        yield from batches
+    def _next_batch(self) -> Batch | None:
+        """Return the next batch; after the end of the source the next call reads it again."""
+        if self._unjudged and len(self._recent) == self._recent.maxlen:
+            self._unjudged = False  # whoever goes on all the same gets the next batch
+            self._judge()
+        if self._peeked:
+            return self._peeked.popleft()
+        if self._batches is None:
+            self._batches = iter(self.source.read(self._position))
+        batch = next(self._batches, None)
+        if batch is None:
+            self._batches = None
+        return batch
 
     def _reached(self) -> dict[str, Any]:
         reached = {
             "source": self._position,
             "seen": self._seen,
+            "lost": self._lost,
             "rejects": self.rejects.state_dict(),
             "kind": self._kind and self._kind.to_json(),
         }
@@ -196,6 +223,7 @@ class Feed:
             bad=self.rejects.total,
             queued=ahead.held if ahead else 0,
             dropped=ahead.dropped if ahead else 0,
+            lost=self._lost,
             behind=self.source.behind(),
             late=self._late,
         )
@@ -218,37 +246,39 @@ class Feed:
 
     def _samples(self, batch: Batch) -> tuple[Samples, list[str] | None]:
         """Return the good records of a batch, with their names; the others are rejected."""
+        checked = [result_or_fault(self._check, item) for item in self._make(batch.records)]
+        made = self._check_scaled(checked)
         rows: list[Row] = []
-        made = self._make(batch.records)
-        for record, position, item in zip(batch.records, batch.positions, made, strict=True):
+        for record, position, found in zip(batch.records, batch.positions, made, strict=True):
             number, self._seen = self._seen, self._seen + 1
-            fault: BadRecordError | None = None
-            try:
-                row = self._check(item)
-            except Exception as error:  # neither a record nor a user's mistake may stop a stream
-                fault = as_fault(error)
-            else:
-                rows.append(row._replace(id=number) if row.id is None else row)
-            self._note(fault is not None)
-            if fault is not None:
-                self._last = str(fault)
+            self._note(isinstance(found, BadRecordError))
+            if isinstance(found, BadRecordError):
+                self._last = str(found)
                 raw = record.raw if isinstance(record, Unreadable) else record
-                self.rejects.add(position, fault.reason, fault.detail, abbreviate(raw))
+                self.rejects.add(position, found.reason, found.detail, abbreviate(raw))
+            else:
+                rows.append(found._replace(id=number) if found.id is None else found)
         names = [row.name or str(row.id) for row in rows]
         return stack(rows), names if any(row.name for row in rows) else None
 
     def _make(self, records: list[Any]) -> list[Any]:
-        """Return what each record becomes, or the error that rejects it."""
+        """Return what each record becomes, or the fault that rejects it."""
         if isinstance(self.to_row, SchemaRows):
             rows = iter(self.to_row.many([r for r in records if not isinstance(r, Unreadable)]))
             return [r if isinstance(r, Unreadable) else next(rows) for r in records]
-        made: list[Any] = []
-        for record in records:
-            try:
-                made.append(record if isinstance(record, Unreadable) else self.to_row(record))
-            except Exception as error:  # to be counted with the record it belongs to
-                made.append(as_fault(error))
-        return made
+        to_row = self.to_row
+        return [r if isinstance(r, Unreadable) else result_or_fault(to_row, r) for r in records]
+
+    def _check_scaled(self, made: list[Row | BadRecordError]) -> list[Row | BadRecordError]:
+        """Replace rows that are not finite after scaling by their fault."""
+        rows = [row for row in made if isinstance(row, Row)]
+        if self.scale is None or not rows:
+            return made
+        finite = iter(finite_rows(stack_inputs(rows), self.scale).tolist())
+        return [
+            row if not isinstance(row, Row) or next(finite) else BadRecordError(NOT_FINITE_SCALED)
+            for row in made
+        ]
 
     def _check(self, item: Any) -> Row:
         """Return the row that a record became, if it fits the rows before."""
@@ -268,6 +298,7 @@ class Feed:
         if len(self._recent) == self._recent.maxlen:
             self._recent_bad -= self._recent[0]
         self._recent.append(bad)
+        self._unjudged = True
         self._recent_bad += bad
 
     def _judge(self) -> None:
@@ -278,11 +309,14 @@ class Feed:
             )
 
 
-def as_fault(error: Exception) -> BadRecordError:
-    """Return any error as one that rejects a record."""
-    if isinstance(error, BadRecordError):
+def result_or_fault(step: Callable[[Any], Any], item: Any) -> Any:
+    """Return the result of a step, or the fault that rejects the record of its item."""
+    try:
+        return step(item)
+    except BadRecordError as error:
         return error
-    return BadRecordError(type(error).__name__, str(error))
+    except Exception as error:  # neither a record nor a user's mistake may stop a stream
+        return BadRecordError(type(error).__name__, str(error))
 
 
 def stack(rows: list[Row]) -> Samples:
@@ -290,9 +324,10 @@ def stack(rows: list[Row]) -> Samples:
     if not rows:
         return NO_SAMPLES
     ids = torch.tensor([row.id for row in rows])
-    return Samples(
-        torch.from_numpy(np.stack([np.asarray(row.input) for row in rows])),
-        torch.tensor([row.label for row in rows]),
-        ids,
-        torch.zeros_like(ids),
-    )
+    labels = torch.tensor([row.label for row in rows])
+    return Samples(stack_inputs(rows), labels, ids, torch.zeros_like(ids))
+
+
+def stack_inputs(rows: list[Row]) -> Tensor:
+    """Return the inputs of rows as one tensor."""
+    return torch.from_numpy(np.stack([np.asarray(row.input) for row in rows]))

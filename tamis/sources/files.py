@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from time import monotonic, time
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
+from tamis.sources.found import Found, found_of, relative
 from tamis.sources.messages import LOG, warn_of_lost
 from tamis.sources.parquet import IncompleteFileError, Parquet
-from tamis.sources.protocol import Batch, Decode, SourceError, from_json, in_parts
+from tamis.sources.protocol import (
+    Batch,
+    Decode,
+    ReplacedError,
+    SourceError,
+    from_json,
+    in_parts,
+)
 from tamis.sources.redaction import redact, scrub
-from tamis.sources.rotation import Held, find_again, kind_of, open_any
+from tamis.sources.rotation import (
+    Held,
+    find_again,
+    find_unread,
+    is_rotated,
+    kind_of,
+    open_any,
+)
 from tamis.sources.text import CSV, JSONLines
 
 TEXT = (".csv", ".jsonl", ".ndjson")
 ENDINGS = (*TEXT, ".parquet")
-
-
-class Found(NamedTuple):
-    """A file: its name under the folder, its path, size and inode, and what changes with it."""
-
-    name: str
-    path: str
-    size: int
-    inode: int | None
-    state: tuple[Any, ...]
 
 
 class Files:
@@ -109,7 +115,7 @@ class Files:
                             for batch in self._read_rest(name, rest, offset):
                                 last = monotonic()
                                 yield batch
-                    except (SourceError, OSError, EOFError) as error:  # half compressed, too
+                    except (SourceError, OSError) as error:
                         message = scrub(str(error), self.path)
                         raise SourceError(
                             f"{self}: the rest of {name} cannot be read: {message}."
@@ -138,6 +144,7 @@ class Files:
         base = files[0].path.removesuffix(files[0].name)
         settled: dict[str, Any] = {}
         rests = []
+        moves = [] if states else [file.path for file in files]  # before a crash
         for name, (position, mark, inode) in offset.items():
             if name not in listed and self._local and Path(base + name).is_file():
                 listed[name] = self._local_file(name, base + name)  # rotated before
@@ -148,21 +155,21 @@ class Files:
             intact = file is not None and self._intact(file, position, mark)
             same = file is not None and file.inode == inode
             again = None
+            matches = partial(self._matches, name, position, mark)
             if self._local and not (intact and same):
-                known = {base + other for other in offset}
-                matches = partial(self._matches, name, position, mark)
+                known = {other[2] for other in offset.values()} - {inode}
                 again = find_again(base + name, inode, known, matches)
-            moved_here = again is not None and Path(again).stat().st_ino == inode
+            found = None if again is None else self._local_file(again.removeprefix(base), again)
+            moved_here = found is not None and found.inode == inode
             if intact and not moved_here:  # also a copy that goes on, in its place
                 settled[name] = offset[name]
                 continue
-            rest = None if same or moved_here else self._held.open(name, inode)
-            if again and moved_here:
-                moved = again.removeprefix(base)
-                listed.setdefault(moved, self._local_file(moved, again))
-                settled[moved] = offset[name]
-            elif rest or again:
-                rests.append((name, rest or open_any(str(again))))
+            if found is not None:
+                listed[found.name] = found
+                settled[found.name] = [position, mark, found.inode]
+                moves.append(base + name)
+            elif not same and (rest := self._held.open(name, inode, matches)):
+                rests.append((name, rest))
                 settled[name] = offset[name]
             elif file is None:
                 LOG.warning("%r: %s was removed; it was read up to %s", self, name, position)
@@ -174,7 +181,24 @@ class Files:
                 states.pop(name, None)
             self._held.drop(name)
         rotated = [file for name, file in listed.items() if name in settled and file not in files]
+        for path in dict.fromkeys(moves) if self._local else ():
+            rotated += self._unread(path, base, rotated, settled)
         return [*rotated, *files], settled, rests
+
+    def _unread(
+        self, path: str, base: str, rotated: list[Found], offset: dict[str, Any]
+    ) -> list[Found]:
+        """Return files that were begun and rotated under a name while nobody looked."""
+        before = [Path(file.path) for file in rotated if is_rotated(file.path, path)]
+        if not before:
+            return []
+        since = min(file.stat().st_mtime_ns for file in before)
+        known = {inode for _, _, inode in offset.values()}
+        return [
+            self._local_file(unread.removeprefix(base), unread)
+            for unread in find_unread(path, since, known)
+            if not unread.endswith(ENDINGS)
+        ]
 
     def _intact(self, file: Found, position: int, mark: int) -> bool:
         """Return whether a file still begins with what was read of it."""
@@ -211,7 +235,9 @@ class Files:
             part = after
 
     def _local_file(self, name: str, path: str) -> Found:
-        return found_of(name, path, self._system.info(path))
+        found = found_of(name, path, self._system.info(path))
+        # How many bytes a compressed file has is known at its end.
+        return found._replace(size=sys.maxsize) if name.endswith(".gz") else found
 
     def acknowledge(self, offset: Any) -> None:
         """Do nothing: files stay."""
@@ -261,26 +287,30 @@ class Files:
         text = kind_of(file.name) != ".parquet"
         try:
             with self._open(file.path) as opened:
-                if self._local and os.fstat(opened.fileno()).st_ino != file.inode:
+                plain = self._local and not file.name.endswith(".gz")
+                if plain and os.fstat(opened.fileno()).st_ino != file.inode:
                     return  # replaced since it was listed
-                if self._local and self.follow:
+                if plain and self.follow:
                     self._held.add(file.name, opened)
                 content = self._content(file.name, opened, not self.follow)
                 if mark is not None and text and file.size < position:
-                    raise SourceError(
+                    raise ReplacedError(
                         f"it has {file.size} bytes, and {position} were read before: it shrank"
                     )
                 if mark is not None and content.mark(position) != mark:
-                    raise SourceError("it was changed since it was read")
+                    raise ReplacedError("it was changed since it was read")
                 self.waiting.discard(file.name)
+                before = content.mark(position)
                 for part in in_parts(content.entries(position), self.rows):
                     end = part[-1].end
+                    reached = content.mark(end)
+                    cut = text and position == 0 and opened.seek(0, io.SEEK_END) < end
+                    if cut or content.mark(position) != before:
+                        return  # truncated meanwhile: what was read may be of two contents
+                    position, before = end, reached
                     if text:
                         self._bytes_per_row = (end - part[0].start) / len(part)
-                    self._offset = offset = {
-                        **offset,
-                        file.name: [end, content.mark(end), file.inode],
-                    }
+                    self._offset = offset = {**offset, file.name: [end, reached, file.inode]}
                     unit = "byte" if text else "row"
                     positions = [{"file": file.name, unit: entry.start} for entry in part]
                     yield Batch([entry.record for entry in part], positions, offset, time())
@@ -294,12 +324,13 @@ class Files:
             return  # removed since it was listed
         except (SourceError, OSError) as error:
             message = scrub(str(error), self.path)
-            raise SourceError(f"{self}: {file.name} cannot be read on: {message}.") from None
+            kind = ReplacedError if isinstance(error, ReplacedError) else SourceError
+            raise kind(f"{self}: {file.name} cannot be read on: {message}.") from None
 
     def _open(self, path: str) -> BinaryIO:
         """Open a file such that it can be read in lines of bounded length."""
         if self._local:
-            return Path(path).open("rb")
+            return open_any(path)
         return cast(BinaryIO, io.BufferedReader(self._system.open(path, "rb")))
 
     def _content(self, name: str, file: BinaryIO, final: bool) -> JSONLines | CSV | Parquet:
@@ -307,20 +338,3 @@ class Files:
         if kind == ".parquet":
             return Parquet(file, name)
         return CSV(file, final) if kind == ".csv" else JSONLines(file, final, self.decode)
-
-
-def found_of(name: str, path: str, about: Mapping[str, Any]) -> Found:
-    """Return a file from what its file system knows of it."""
-    times = ("mtime", "created", "modified", "LastModified", "updated", "ETag", "etag")
-    size, inode = about["size"] or 0, about.get("ino")
-    return Found(name, path, size, inode, (size, inode, *(str(about.get(key)) for key in times)))
-
-
-def relative(path: str, start: str) -> str:
-    """Return a file's name under the folder, so that offsets stay valid when the folder moves."""
-    if path == start:
-        return PurePosixPath(path).name
-    folder = start if start.endswith("/") else start + "/"
-    if path.startswith(folder):
-        return path.removeprefix(folder)
-    return path.removeprefix(str(PurePosixPath(start).parent) + "/")

@@ -41,6 +41,8 @@ class KafkaTopic(Broker):
     decode: turns the bytes of a message into a record.
     start: where a reader without an offset begins.
     pace: how messages become batches.
+    skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
+        instead of raising.
     """
 
     def __init__(
@@ -53,8 +55,9 @@ class KafkaTopic(Broker):
         decode: Decode = from_json,
         start: Start = "first",
         pace: Pace | None = None,
+        skip_lost: bool = False,
     ) -> None:
-        super().__init__(decode, start, pace)
+        super().__init__(decode, start, pace, skip_lost)
         self._kafka = import_client("confluent_kafka", "Kafka")
         self.servers = servers
         self.topic = topic
@@ -248,10 +251,8 @@ class KafkaTopic(Broker):
         else:
             return int(low if self.start == "first" else high)
         if position > high:
-            raise SourceError(
-                f"{self} ends at {high} in partition {partition.partition}, and was read up to "
-                f"{position} before: it was lost or replaced."
-            )
+            self.report_replaced(f"{high} in partition {partition.partition}", position)
+            position = low
         if position < low:
             warn_of_lost(self, f"{low - position} of partition {partition.partition}")
         return int(max(position, low))

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from tamis.errors import TamisError
-from tamis.sources.protocol import Batch, Decode, SourceError
+from tamis.sources.protocol import Batch, Decode, ReplacedError, SourceError
 
 LOG = logging.getLogger("tamis.sources")
 TICK = 0.5
@@ -41,12 +41,14 @@ class Pace:
 
 
 class Message(NamedTuple):
-    """A record, its position, the offset after it, and when it was made."""
+    """A record, its position, the offset after it, when it was made, and how many were lost."""
 
     record: Any
     position: Any
     offset: Any
     time: float | None
+    lost: int = 0
+    """Messages removed unread since the one before it."""
 
 
 class BrokerUnavailableError(TamisError):
@@ -67,10 +69,11 @@ def warn_of_lost(broker: object, what: str) -> None:
 class Broker(ABC):
     """A source over a broker: `join` and `fetch` are its client's, reading is the same for all."""
 
-    def __init__(self, decode: Decode, start: Start, pace: Pace | None) -> None:
+    def __init__(self, decode: Decode, start: Start, pace: Pace | None, skip_lost: bool) -> None:
         self.decode = decode
         self.start = start
         self.pace = pace or Pace()
+        self.skip_lost = skip_lost
         self._stopped = threading.Event()
         self._lock = threading.Lock()
 
@@ -82,6 +85,13 @@ class Broker(ABC):
     def read(self, offset: Any = None) -> Iterator[Batch]:
         """Yield messages after an offset, without end."""
         return read_messages(self, offset, self.pace, self._stopped)
+
+    def report_replaced(self, end: object, read: object) -> None:
+        """Raise where the broker holds less than was read of it; or warn, to begin it again."""
+        what = f"it ends at {end}, and was read up to {read} before"
+        if not self.skip_lost:
+            raise ReplacedError(f"{self}: {what}: it was lost or replaced.")
+        warn_of_lost(self, f"{what}; it is read from its beginning")
 
     @abstractmethod
     def join(self, offset: Any) -> Any:
@@ -149,4 +159,5 @@ def batch_of(messages: list[Message]) -> Batch:
         [message.position for message in messages],
         messages[-1].offset,
         messages[-1].time,
+        sum(message.lost for message in messages),
     )

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from tamis.sources.messages import (
     LOG,
@@ -35,7 +36,8 @@ class NatsStream(Broker):
 
     The durable consumer belongs to one reader. It is created again at the offset whenever that
     reader joins, so that the next message is the first that the saved state has not seen, whatever
-    was sent or acknowledged before. Lost messages are detected by their sequence numbers.
+    was sent or acknowledged before. A reader whose consumer another one has created again stops.
+    Lost messages are detected and counted by their sequence numbers, unless `subject` leaves gaps.
 
     A stream that keeps messages until they are acknowledged (a work queue) is read in the same way,
     but what was acknowledged does not come back. One that keeps them by interest is refused:
@@ -50,6 +52,8 @@ class NatsStream(Broker):
     decode: turns the bytes of a message into a record.
     start: where a reader without an offset begins.
     pace: how messages become batches.
+    skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
+        instead of raising.
     """
 
     def __init__(
@@ -62,8 +66,9 @@ class NatsStream(Broker):
         decode: Decode = from_json,
         start: Start = "first",
         pace: Pace | None = None,
+        skip_lost: bool = False,
     ) -> None:
-        super().__init__(decode, start, pace)
+        super().__init__(decode, start, pace, skip_lost)
         self._nats = import_client("nats", "NATS")
         self.url = url
         self.stream = stream
@@ -73,15 +78,25 @@ class NatsStream(Broker):
         self._thread: threading.Thread | None = None
         self._client: Any = None
         self._pulls: Any = None
+        self._owner = uuid4().hex
+        """Describes the durable consumer, so that another reader's is recognised."""
+        self._joined = False
         self._position = 0
         self._delivered = 0
+        self._lost = 0
+        """Messages lost that none has reported yet."""
         self._unacknowledged: deque[tuple[int, str]] = deque()
 
     def __repr__(self) -> str:
         return f"NatsStream({redact(self.url)}, {self.stream}, {self.durable})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge all messages up to a number; during an outage, the next call covers them."""
+        """Acknowledge all messages up to a number; during an outage, the next call covers them.
+
+        Once closed it does nothing: the next reader goes by the number that was saved.
+        """
+        if self._stopped.is_set():
+            return
         replies = []
         while self._unacknowledged and self._unacknowledged[0][0] <= offset:
             replies.append(self._unacknowledged.popleft()[1])
@@ -135,9 +150,18 @@ class NatsStream(Broker):
         number = about.sequence.stream
         self._unacknowledged.append((number, raw.reply))
         if number > self._position:
+            if self.subject is None and self._position:
+                self._note_lost(self._position + 1, number - 1)
             self._position = number
             record = decoded(raw.data, self.decode)
-            yield Message(record, number, number, about.timestamp.timestamp())
+            yield Message(record, number, number, about.timestamp.timestamp(), self._lost)
+            self._lost = 0
+
+    def _note_lost(self, first: int, last: int) -> None:
+        if first <= last:
+            others = "" if self.subject is None else ", those of other subjects among them"
+            warn_of_lost(self, f"numbers {first} to {last}{others}")
+            self._lost += last + 1 - first if self.subject is None else 0
 
     async def _join(self, offset: Any) -> int:
         from nats.js import api
@@ -162,20 +186,22 @@ class NatsStream(Broker):
         if offset is None:
             offset = 0 if self.start == "first" else state.last_seq
         if offset > state.last_seq:
-            raise SourceError(
-                f"{self} ends at {state.last_seq}, and was read up to {offset} before: "
-                "it was lost or replaced."
-            )
+            self.report_replaced(state.last_seq, offset)
+            offset = 0
         queue = kept == api.RetentionPolicy.WORK_QUEUE  # which is always read from its start
-        if state.first_seq > offset + 1 > 1 and not queue:
-            warn_of_lost(self, f"numbers {offset + 1} to {state.first_seq - 1}")
+        self._lost = 0
+        if offset and self.subject is not None and not queue:
+            self._note_lost(offset + 1, state.first_seq - 1)
         with suppress(self._nats.js.errors.NotFoundError):
+            if self._joined:
+                await self._check_owner(jetstream)
             await jetstream.delete_consumer(self.stream, self.durable)
         policy = api.DeliverPolicy.ALL if queue else api.DeliverPolicy.BY_START_SEQUENCE
         await jetstream.add_consumer(
             self.stream,
             api.ConsumerConfig(
                 durable_name=self.durable,
+                description=self._owner,
                 deliver_policy=policy,
                 opt_start_seq=None if queue else offset + 1,
                 ack_policy=api.AckPolicy.EXPLICIT,
@@ -186,16 +212,29 @@ class NatsStream(Broker):
         )
         self._pulls = await jetstream.pull_subscribe_bind(self.durable, self.stream)
         self._unacknowledged.clear()
-        self._position, self._delivered = offset, 0
+        self._position, self._delivered, self._joined = offset, 0, True
         return int(offset)
+
+    async def _check_owner(self, jetstream: Any) -> None:
+        about = await jetstream.consumer_info(self.stream, self.durable)
+        if about.config.description != self._owner:
+            raise SourceError(
+                f"{self} is read by another reader now: give each a durable consumer of its own."
+            )
 
     async def _fetch(self, count: int, seconds: float) -> list[Any]:
         try:
-            return list(await self._pulls.fetch(count, timeout=seconds))
+            found = list(await self._pulls.fetch(count, timeout=seconds))
         except TimeoutError:
             if not self._client.is_connected:
                 raise
             return []
+        try:
+            # Afterwards: whoever creates it again from now on has sent nothing of this.
+            await self._check_owner(self._client.jetstream(timeout=SECONDS))
+        except self._nats.js.errors.NotFoundError:
+            raise self._nats.errors.ConnectionClosedError from None
+        return found
 
     async def _send(self, replies: list[str]) -> None:
         if self._client is None:

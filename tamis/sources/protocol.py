@@ -20,6 +20,10 @@ class SourceError(TamisError):
     """A source that can be read no further, in one sentence and without its secrets."""
 
 
+class ReplacedError(SourceError):
+    """A source that no longer holds what was read of it: it was changed, lost or replaced."""
+
+
 class BadRecordError(TamisError, ValueError):
     """A record that cannot be a sample; `reason` is one of few, to be counted, `detail` is free."""
 
@@ -43,13 +47,15 @@ class Batch:
     """Records in order, the position of each, and the offset after the last.
 
     `offset` is JSON that only its source understands. `time` is when the newest record was
-    created, in seconds since 1970, where the source knows it.
+    created, in seconds since 1970, where the source knows it. `lost` counts the records that were
+    removed before they could be read, since the batch before.
     """
 
     records: list[Any]
     positions: list[Any]
     offset: Any
     time: float | None = None
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.records)

@@ -18,19 +18,11 @@ from tamis.sources.messages import (
 )
 from tamis.sources.protocol import Decode, SourceError, decoded, from_json
 from tamis.sources.redaction import redact, scrub
-from tamis.sources.redis_entries import (
-    LAST,
-    READ,
-    Entry,
-    as_fields,
-    as_text,
-    number,
-    split_offset,
-)
+from tamis.sources.redis_group import LAST, Entry, Group, number
+from tamis.sources.redis_offset import Offset
 
 SECONDS = 3.0
 """That a reply may take: closing waits for it."""
-PAGE = 1_000
 HEIR = ":claimed"
 """Ends the name under which a consumer claims: what it was sent itself stays in order of ids."""
 MOST_CLAIMED = 1_000
@@ -38,7 +30,7 @@ MOST_CLAIMED = 1_000
 
 
 class RedisStream(Broker):
-    """Reads entries of a stream; the offset is the id of the last one, and the ids claimed since.
+    """Reads entries of a stream; the offset is the id of the last, and what was claimed and lost.
 
     A reader that has its group to itself goes by ids: after a crash it reads on from the offset,
     whether what comes next is pending, acknowledged or new. One of several consumers, each with a
@@ -59,6 +51,8 @@ class RedisStream(Broker):
     claim: seconds after which a consumer that does not read is dead; None claims nothing.
     start: where a reader without an offset begins.
     pace: how messages become batches.
+    skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
+        instead of raising.
     """
 
     def __init__(
@@ -73,8 +67,9 @@ class RedisStream(Broker):
         claim: float | None = 600.0,
         start: Start = "first",
         pace: Pace | None = None,
+        skip_lost: bool = False,
     ) -> None:
-        super().__init__(decode, start, pace)
+        super().__init__(decode, start, pace, skip_lost)
         redis = import_client("redis", "Redis")
         self.url = url
         self.stream = stream
@@ -91,51 +86,64 @@ class RedisStream(Broker):
             )
         except (ValueError, TypeError) as error:
             raise SourceError(f"{self} is no address: {scrub(str(error), url)}.") from None
+        self._group = Group(self._client, stream, group)
         self._position = "0-0"
         self._replay_to: str | None = None
         self._alone = True
         self._own_first = False
         self._claimed: tuple[str, ...] = ()
         """Entries claimed and read, until they are acknowledged."""
-        self._claiming = threading.Lock()
+        self._lost = self._unreported = 0
+        """Entries lost by the server's count, and those that no message has reported yet."""
+        self._claiming, self._using = threading.Lock(), threading.Lock()
         self._claim_at = 0.0
 
     def __repr__(self) -> str:
         return f"RedisStream({redact(self.url)}, {self.stream}, {self.group})"
 
     def acknowledge(self, offset: Any) -> None:
-        """Acknowledge this consumer's entries; during an outage, the next call covers them."""
-        last, claimed = split_offset(offset)
-        try:
-            if claimed:
-                self._client.xack(self.stream, self.group, *claimed)
-                with self._claiming:
-                    self._claimed = tuple(one for one in self._claimed if one not in claimed)
-            while pending := self._pending(self.consumer, "-", str(last)):
-                self._client.xack(self.stream, self.group, *pending)
-            # Reading nothing shows that this consumer lives, however long its trainer takes.
-            self._read_group(self.consumer, LAST, 1)
-        except self._errors.RedisError as error:
-            LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
+        """Acknowledge this consumer's entries; during an outage, the next call covers them.
+
+        It may be closed before: one that leaves for good must not leave to others what it saved.
+        """
+        with self._using:
+            try:
+                self._acknowledge(Offset.from_json(offset))
+            except self._errors.RedisError as error:
+                LOG.warning("%r: not acknowledged: %s", self, scrub(str(error), self.url))
+        if self._stopped.is_set():
+            self.close()
+
+    def _acknowledge(self, offset: Offset) -> None:
+        if offset.claimed:
+            self._group.acknowledge(offset.claimed)
+            with self._claiming:
+                known = set(offset.claimed)
+                self._claimed = tuple(one for one in self._claimed if one not in known)
+        while pending := self._group.pending(self.consumer, "-", str(offset.id)):
+            self._group.acknowledge(pending)
+        # Reading nothing shows that this consumer lives, however long its trainer takes.
+        self._group.read_own(self.consumer, LAST, 1)
 
     def behind(self) -> int | None:
         """Return how many entries no consumer of the group was sent."""
-        try:
-            return self._group().get("lag")
-        except (self._errors.RedisError, SourceError):
-            return None
+        with self._using:  # closing waits: it would cut the connection off
+            try:
+                return self._group.info().get("lag")
+            except (self._errors.RedisError, SourceError):
+                return None
 
     def close(self) -> None:
         """End reading and disconnect."""
         self._stopped.set()
-        with self._lock:
+        with self._lock, self._using:
             self._client.close()
 
-    def join(self, offset: Any) -> str:
+    def join(self, offset: Any) -> Any:
         """Join the group as a consumer that reads on after an id."""
         with self._lock:
             try:
-                return self._join(offset)
+                return self._join(Offset.from_json(offset)).to_json()
             except self._errors.AuthenticationError as error:
                 raise self._failed(error) from None
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
@@ -149,13 +157,17 @@ class RedisStream(Broker):
             if self._stopped.is_set():
                 return []
             try:
-                return self._claim(count) or self._in_order(self._entries(count, seconds))
+                found = self._claim(count) or self._in_order(self._entries(count, seconds))
             except (self._errors.ConnectionError, self._errors.TimeoutError) as error:
                 raise BrokerUnavailableError(scrub(str(error), self.url)) from None
             except self._errors.ResponseError as error:
                 if "NOGROUP" in str(error):
                     raise BrokerUnavailableError("the group is gone") from None
                 raise self._failed(error) from None
+            if found:
+                found[0] = found[0]._replace(lost=self._unreported)
+                self._unreported = 0
+            return found
 
     def _in_order(self, entries: list[Entry]) -> list[Message]:
         """Return messages after the position, and move it; count those removed once sent."""
@@ -169,76 +181,59 @@ class RedisStream(Broker):
                 fetched.append(self._message(name, fields, self._claimed))
             else:
                 removed += 1
-        if removed:
-            warn_of_lost(self, f"{removed} entries after {before}")
+        self._note_lost(removed, f"entries after {before}")
         return fetched
+
+    def _note_lost(self, count: int, what: str) -> None:
+        if count:
+            self._unreported += count
+            warn_of_lost(self, f"{count} {what}")
 
     def _message(self, name: str, fields: dict[bytes, bytes], claimed: tuple[str, ...]) -> Message:
         time = number(name)[0] / 1000
         made = time if time > 1e8 else None  # ids that a producer chose need not be times
-        offset = {"id": self._position, "claimed": list(claimed)} if claimed else self._position
+        offset = Offset(self._position, claimed, self._lost).to_json()
         return Message(self._record(fields), name, offset, made)
 
-    def _join(self, offset: Any) -> str:
-        last_read, claimed = split_offset(offset)
-        begin = last_read or {"first": "0", "new": "$"}[self.start]
-        try:
-            self._client.xgroup_create(
-                self.stream, self.group, begin, True, None if begin != "0" else self._removed()
-            )
-        except self._errors.ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
+    def _join(self, offset: Offset) -> Offset:
+        begin = offset.id or {"first": "0", "new": "$"}[self.start]
+        self._group.create(begin, None if begin != "0" else self._removed())
         self._client.xgroup_createconsumer(self.stream, self.group, self.consumer)
         about = self._client.xinfo_stream(self.stream)
         last = about["last-generated-id"].decode()
-        delivered = self._group()["last-delivered-id"].decode()
+        delivered = self._group.delivered()
         # Listed after reading what was delivered: whoever joins now gets later entries.
-        self._alone = set(self._idle()) == {self.consumer}
-        fresh = "0-0" if self.start == "first" or not self._alone else last
-        self._position = last_read or fresh
-        if number(self._position) > number(last):
-            raise SourceError(
-                f"{self} ends at {last}, and was read up to {self._position} before: "
-                "it was lost or replaced."
-            )
-        if last_read:
-            self._look_for_gaps(last_read, about)
+        self._alone = set(self._group.idle()) == {self.consumer}
+        self._lost, self._unreported = self._group.lost(self.consumer), 0
+        if offset.id is None:
+            fresh = "0-0" if self.start == "first" or not self._alone else last
+            offset = Offset(fresh, lost=self._lost)
+        elif number(offset.id) > number(last):
+            self.report_replaced(last, offset.id)
+            offset = Offset("0-0", lost=self._lost)
+            if number(delivered) > number(last):  # or nothing that comes would be new
+                self._client.xgroup_setid(self.stream, self.group, "0")
+                delivered = "0-0"
+        self._position = str(offset.id)
+        deleted = about.get("max-deleted-entry-id", b"0-0").decode()  # since Redis 7
+        if number(deleted) > max(number(delivered), number(self._position)):
+            warn_of_lost(self, f"entries between {self._position} and {deleted}")
+        self._note_lost(max(0, self._lost - offset.lost), "entries before this consumer was ended")
         self._replay_to = delivered if self._alone else None
         self._own_first = not self._alone
         with self._claiming:
-            self._claimed = claimed
+            self._claimed = offset.claimed
         self._claim_at = 0.0
-        return offset or self._position
-
-    def _look_for_gaps(self, offset: str, about: dict[str, Any]) -> None:
-        """Warn of entries that were removed after the offset although this consumer was sent them.
-
-        Those that no consumer was sent are counted where new ones are read.
-        """
-        deleted = about.get("max-deleted-entry-id", b"0-0").decode()  # since Redis 7
-        first = about["first-entry"]
-        if number(deleted) > number(offset):
-            warn_of_lost(self, f"entries between {offset} and {deleted}")
-        elif self._alone:
-            end = f"({first[0].decode()}" if first else "+"
-            trimmed = not first or number(first[0].decode()) > number(offset)
-            lost, begin = 0, f"({offset}"
-            while trimmed and (page := self._pending(self.consumer, begin, end)):
-                lost, begin = lost + len(page), f"({page[-1]}"
-            if lost:
-                warn_of_lost(self, f"{lost} entries after {offset}")
+        return offset
 
     def _entries(self, count: int, seconds: float) -> list[Entry]:
         """Return what the group was sent before, then what is new."""
         if self._replay_to is not None:
-            found = self._client.xrange(self.stream, f"({self._position}", self._replay_to, count)
-            if found:
-                return list(found)
+            if found := self._replay(self._replay_to, count):
+                return found
             self._replay_to = None
         if self._own_first:
-            own = self._read_group(self.consumer, self._position, count)
-            if own:
+            if own := self._group.read_own(self.consumer, self._position, count):
                 return own
             self._own_first = False
         found, delivered = self._read_new(count)
@@ -248,45 +243,49 @@ class RedisStream(Broker):
             found, _ = self._read_new(count)
         return found
 
-    def _read_new(self, count: int) -> tuple[list[Entry], bytes]:
-        """Return new entries, and the last id that the group was sent before them."""
-        lost, delivered, found = self._client.eval(
-            READ, 1, self.stream, self.group, self.consumer, count
-        )
-        if lost:
-            warn_of_lost(self, f"{lost} entries after {delivered.decode()}")
-        return [(name, as_fields(fields)) for name, fields in found], delivered
+    def _replay(self, last: str, count: int) -> list[Entry]:
+        """Return entries by their ids, and count those of them that were sent and removed since."""
+        found: list[Entry] = self._client.xrange(self.stream, f"({self._position}", last, count)
+        ids = {name.decode() for name, _ in found}
+        end = max(ids, key=number) if ids else last
+        missing = self._group.all_pending(self.consumer, self._position, end) - ids
+        self._note_lost(len(missing), f"entries after {self._position}")
+        return found
 
-    def _read_group(self, consumer: str, after: str, count: int) -> list[Entry]:
-        """Return entries that a consumer was sent and has not acknowledged."""
-        reply = self._client.xreadgroup(self.group, consumer, {self.stream: after}, count)
-        return list(reply[0][1]) if reply else []
+    def _read_new(self, count: int) -> tuple[list[Entry], str]:
+        """Return new entries, and the last id that the group was sent before them."""
+        found, lost, delivered = self._group.read_new(self.consumer, count)
+        self._lost += lost
+        self._note_lost(lost, f"entries after {delivered}")
+        return found, delivered
 
     def _claim(self, count: int) -> list[Message]:
         """Return entries of dead consumers, now and then; first those claimed before a crash."""
         if self.claim is None or monotonic() < self._claim_at:
             return []
-        idle = self._idle()
+        idle = self._group.idle()
         room = min(count, MOST_CLAIMED - len(self._claimed))
         heir = self.consumer + HEIR
         found = self._inherited(heir, room) if heir in idle else []
-        if not found:
-            claimed = [self._claim_from(name, heir, room) for name in self._dead(idle)]
-            found = self._inherited(heir, room) if any(claimed) else []
-        if not found:
+        if not found and any(self._claim_from(name, heir, room) for name in self._dead(idle)):
+            found = self._inherited(heir, room)
+        elif not found:
             self._claim_at = monotonic() + self.claim / 4
-        messages = []
+        messages, removed = [], 0
         for raw_id, fields in found:
             with self._claiming:
                 self._claimed = (*self._claimed, raw_id.decode())
             if fields:
                 messages.append(self._message(raw_id.decode(), fields, self._claimed))
+            else:
+                removed += 1
+        self._note_lost(removed, "entries that were claimed")
         return messages
 
     def _inherited(self, heir: str, count: int) -> list[Entry]:
         """Return entries that were claimed and not read."""
         known = set(self._claimed)
-        entries = self._read_group(heir, "0-0", MOST_CLAIMED + count) if count > 0 else []
+        entries = self._group.read_own(heir, "0-0", MOST_CLAIMED + count) if count > 0 else []
         return [entry for entry in entries if entry[0].decode() not in known][:count]
 
     def _dead(self, idle: dict[str, float]) -> list[str]:
@@ -300,29 +299,15 @@ class RedisStream(Broker):
 
     def _claim_from(self, name: str, heir: str, count: int) -> bool:
         """Claim pending entries of a dead consumer, and report those that were removed."""
-        ids = self._pending(name, "-", "+", count) if count > 0 else []
+        ids = self._group.pending(name, "-", "+", count) if count > 0 else []
         if not ids:
             return False
-        least = int(1000 * (self.claim or 0))
-        taken = self._client.xclaim(self.stream, self.group, heir, least, ids, justid=True)
-        LOG.warning("%r: claimed %d entries of %s, which is dead", self, len(taken), name)
-        left = {one.decode() for one in taken}
-        lost = [
-            one for one in ids if one not in left and not self._client.xrange(self.stream, one, one)
-        ]
-        if lost:
-            warn_of_lost(self, f"{len(lost)} entries sent to {name}")
-        return bool(taken)
-
-    def _idle(self) -> dict[str, float]:
-        """Return seconds since each consumer of the group was last active."""
-        found = self._client.xinfo_consumers(self.stream, self.group)
-        return {one["name"].decode(): one["idle"] / 1000 for one in found}
-
-    def _pending(self, consumer: str, first: str, last: str, count: int = PAGE) -> list[str]:
-        """Return ids of entries that a consumer was sent and has not acknowledged."""
-        found = self._client.xpending_range(self.stream, self.group, first, last, count, consumer)
-        return [entry["message_id"].decode() for entry in found]
+        taken, lost = self._group.claim(ids, name, self.consumer, heir, self.claim or 0)
+        if taken:
+            LOG.warning("%r: claimed %d entries of %s, which is dead", self, taken, name)
+        self._lost += lost
+        self._note_lost(lost, f"entries sent to {name}")
+        return taken + lost > 0
 
     def _removed(self) -> int | None:
         """Return how many entries were removed before there was a group; None before Redis 7."""
@@ -332,12 +317,6 @@ class RedisStream(Broker):
             return None
         return about["entries-added"] - about["length"] if "entries-added" in about else None
 
-    def _group(self) -> dict[str, Any]:
-        for group in self._client.xinfo_groups(self.stream):
-            if group["name"].decode() == self.group:
-                return dict(group)
-        raise SourceError(f"{self} has lost its group.")
-
     def _record(self, fields: dict[bytes, bytes]) -> Any:
         if self.payload is not None:
             return decoded(fields.get(self.payload.encode()), self.decode)
@@ -345,3 +324,11 @@ class RedisStream(Broker):
 
     def _failed(self, error: Exception) -> SourceError:
         return SourceError(f"{self} cannot be read: {scrub(str(error), self.url)}.")
+
+
+def as_text(value: bytes) -> Any:
+    """Return bytes as text where they are text."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,8 +1,9 @@
 """A user's own table as a stream: a file or a frame, its columns by a schema.
 
 A first reading finds the schema, the classes and the number of rows, a second one the scale of the
-columns; a table that fits into the sample of the first is not read again. Then rows are read in
-order, a chunk a slot, and a file is never held in memory complete (except NPZ and JSON).
+columns, and a third one, where a value is far beyond all others, the scale without it; a table that
+fits into the sample of the first is not read again. Then rows are read in order, a chunk a slot,
+and a file is never held in memory complete (except NPZ and JSON).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +21,13 @@ from torch import Tensor
 from tamis.data import Samples
 from tamis.sources.label_order import LabelOrder, shuffled
 from tamis.sources.schema import Schema, infer_schema
-from tamis.sources.schema.cells import Cells, listed, text_of, texts_of
+from tamis.sources.schema.cells import listed, text_of, texts_of
 from tamis.sources.schema.labels import check_classes
 from tamis.sources.schema.record import in_order
 from tamis.sources.schema.sample import RowSample
 from tamis.sources.table_blocks import Block, TableReader
 from tamis.sources.table_files import open_reader
+from tamis.sources.table_scale import measure_table
 from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
 
 BLOCK_ROWS = 4096
@@ -241,13 +243,10 @@ def open_table(
             first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
             kinds=declared | dict(kinds or {}), drop=drop,
         )  # fmt: skip
-    complete = first.sample.complete
-    blocks: Iterable[Mapping[str, Cells]] = (
-        first.sample.blocks
-        if complete
-        else (block.columns for block in reader.blocks(BLOCK_ROWS, first.names))
+    held = first.sample.blocks if first.sample.complete else None
+    measured = measure_table(
+        schema, lambda: held or (b.columns for b in reader.blocks(BLOCK_ROWS, first.names))
     )
-    measured = measure(schema, blocks)
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
@@ -293,44 +292,6 @@ def sample_of(schema: Schema, sample: RowSample) -> Tensor:
     if len(schema.input_shape) > 1:
         return torch.empty(0, 0)
     return torch.from_numpy(schema.encode(sample.columns()))
-
-
-class Measured(NamedTuple):
-    """Mean and deviation of all numbers; how many cells of a column are missing or unreadable."""
-
-    mean: Tensor
-    deviation: Tensor
-    missing: Mapping[str, int]
-    unreadable: Mapping[str, int]
-
-
-def measure(schema: Schema, blocks: Iterable[Mapping[str, Cells]]) -> Measured:
-    """Return the scale of all numbers, and what is missing."""
-    count, total, squares = np.zeros(1), np.zeros(1), np.zeros(1)
-    missing: Counter[str] = Counter()
-    unreadable: Counter[str] = Counter()
-    shape, numbers = schema.input_shape, schema.layout.numbers
-    for columns in blocks:
-        if not len(next(iter(columns.values()), ())):
-            continue
-        found = schema.read(columns)
-        flat = found.rows.astype(np.float64)
-        if len(shape) > 1:  # a picture has one scale, a table one for each column
-            flat = flat.reshape(-1, 1)
-        missing.update({name: int(places.sum()) for name, places in found.missing.items()})
-        unreadable.update({name: int(places.sum()) for name, places in found.unreadable.items()})
-        finite = np.isfinite(flat)
-        values = np.where(finite, flat, 0)
-        count = count + finite.sum(axis=0)
-        total = total + values.sum(axis=0)
-        squares = squares + (values**2).sum(axis=0)
-    mean = total / np.maximum(count, 1)
-    deviation = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0))
-    if len(shape) == 1:
-        mean[numbers:], deviation[numbers:] = 0, 1
-    return Measured(
-        torch.tensor(mean).float(), torch.tensor(deviation).float(), missing, unreadable
-    )
 
 
 def written(cell: Any) -> str:

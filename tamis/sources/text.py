@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from tamis.sources.protocol import Decode, SourceError, Unreadable, decoded
+from tamis.sources.protocol import Decode, ReplacedError, SourceError, Unreadable, decoded
 from tamis.sources.validation import BAD_FIELDS
 
 LONGEST = 16 * 2**20
@@ -171,7 +171,7 @@ def skip_the_end_of_a_line(file: BinaryIO, position: int) -> int:
         return position + 1
     if b"".join(after) == b"\r\n":
         return position + 2
-    raise SourceError(f"the line before byte {position} has gone on since it was read")
+    raise ReplacedError(f"the line before byte {position} has gone on since it was read")
 
 
 def mark_text(file: BinaryIO, position: int) -> int:

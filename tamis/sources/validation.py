@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,12 +19,16 @@ OnBad = Literal["raise", "skip", "quarantine"]
 
 NOT_NUMBERS = "inputs are not numbers"
 NOT_FINITE = "inputs not finite"
+NOT_FINITE_SCALED = "inputs not finite after scaling"
 CHANGED = "inputs of another shape or type"
 NOT_INTEGERS = "labels are not integers"
 NOT_A_CLASS = "label is not a class"
 NO_LABEL = "label missing"
 BAD_FIELDS = "fields do not fit the header"
 """Reasons are few, so that they can be counted; what differs from row to row is the detail."""
+
+Scaling = Callable[[Tensor], Tensor]
+"""Turns the inputs of rows into what a model sees of them."""
 
 NUMBERS = {np.dtype(name) for name in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?")}
 
@@ -111,7 +115,8 @@ class Validator:
     inputs that are not finite, labels that are not a class, and chunks whose shape or type differs
     from the first. `on_bad` is what then happens: `raise` stops with a sentence; `skip` drops the
     rows and adds them to `rejects`; `quarantine` also keeps their inputs in the file of `rejects`,
-    so that they can be corrected and read again.
+    so that they can be corrected and read again. Given a `scale`, inputs must be finite after it,
+    too.
 
     >>> validator = Validator(classes=2, on_bad="skip")
     >>> len(validator.validate((torch.tensor([[1.0], [torch.nan]]), torch.tensor([0, 1]))))
@@ -132,6 +137,7 @@ class Validator:
         self.classes = classes
         self.on_bad = on_bad
         self.rejects = Rejects() if rejects is None else rejects
+        self.scale: Scaling | None = None
         self.seen = 0
         self._kind: Kind | None = None
 
@@ -160,15 +166,17 @@ class Validator:
 
     def check_rows(self, samples: Samples) -> Samples:
         """Reject the bad rows of a good chunk, and return the others."""
-        finite = samples.inputs.flatten(1).isfinite().all(dim=1)
+        finite = finite_rows(samples.inputs)
+        usable = finite if self.scale is None else finite_rows(samples.inputs, self.scale)
         known, range_ = samples.labels >= 0, "negative"
         if self.classes is not None:
             known &= samples.labels < self.classes
             range_ = f"not from 0 to {self.classes - 1}"
-        good = finite & known
+        good = usable & known
         if not good.all():
             self._reject_rows(samples[~finite], NOT_FINITE)  # a row with two faults counts once
-            self._reject_rows(samples[finite & ~known], NOT_A_CLASS, range_)
+            self._reject_rows(samples[finite & ~usable], NOT_FINITE_SCALED)
+            self._reject_rows(samples[usable & ~known], NOT_A_CLASS, range_)
         return samples[good]
 
     def reject(
@@ -227,6 +235,12 @@ class Validator:
             for label, inputs in zip(bad.labels.tolist(), bad.inputs.tolist(), strict=True)
         ]
         self.reject(bad.ids.tolist(), reason, detail, rows)
+
+
+def finite_rows(inputs: Tensor, scale: Scaling | None = None) -> Tensor:
+    """Return a mask of the rows whose inputs are finite, after scaling where there is any."""
+    scaled = inputs if scale is None else scale(inputs)
+    return scaled.flatten(1).isfinite().all(dim=1).to(inputs.device)
 
 
 def pair_of(item: Any) -> tuple[Any, Any]:

@@ -49,11 +49,11 @@ class Outcome(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The share of arriving labels that were predicted, and counts by class of both, if known."""
+    """The share of arriving labels that were predicted, and counts by class of both."""
 
     agreement: Tensor
-    arrived: Tensor | None = None
-    predicted: Tensor | None = None
+    arrived: Tensor
+    predicted: Tensor
 
 
 class Arrivals(NamedTuple):

@@ -19,7 +19,8 @@ from tamis.review import Rows, find_suspects
 from tamis.review.scorer import spread_over
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
-from tamis.sources import BadInputError, Schema
+from tamis.sources import Schema
+from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
 from tamis.training.positions import Counted, Positioned, as_positioned, as_samples
@@ -158,8 +159,7 @@ class TrainingRun:
             self.save_error = str(error)
             return False
         self.saved_slot = self.trainer.slots
-        # A source that is closing is acknowledged by the next run; so are samples not refused.
-        if not self.stop and self._refused is None:
+        if self._refused is None:  # or the next run acknowledges
             self._stream.acknowledge()
         return True
 
@@ -345,6 +345,6 @@ class TrainingRun:
         for samples, names in rows:
             if self.stop.overdue:
                 raise TimeoutError
-            finite = samples.inputs.flatten(1).isfinite().all(dim=1)
+            finite = finite_rows(samples.inputs, self.trainer.validator.scale)
             kept = [name for name, good in zip(names, finite.tolist(), strict=True) if good]
             yield samples[finite].to(self.trainer.device), kept

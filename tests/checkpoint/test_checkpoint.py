@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,13 @@ def test_what_takes_pickle_is_refused() -> None:
             pack({"it": odd}, {})
 
 
+def test_tensors_that_would_be_lost_are_refused() -> None:
+    one = torch.zeros(1)
+    for odd in ({"it": torch.zeros(1, dtype=torch.complex64)}, {"a": {"b": one}, "a/b": one}):
+        with pytest.raises(TypeError, match="is a tensor of"):
+            pack(odd, {})
+
+
 class TestFolder:
     """Generations: two are kept, each complete."""
 
@@ -323,6 +331,18 @@ class TestFolder:
         found = load_file(tmp_path / "00000001" / "tensors.safetensors")
         assert torch.equal(found["/run/model/0.weight"], trainer.model[0].weight)
         assert torch.equal(found["/run/buffer/rows/ids"], trainer.buffer.pool().ids)
+
+    def test_checksums_are_those_of_sha256sum(self, tmp_path: Path) -> None:
+        Checkpoints(tmp_path).save(make_trainer())
+        folder = tmp_path / "00000001"
+        digest, name = (folder / "manifest.sha256").read_text().split()
+        assert name == "manifest.json"
+        assert digest == sha256((folder / name).read_bytes()).hexdigest()
+        files = json.loads((folder / "manifest.json").read_text())["files"]
+        assert set(files) == {"tensors.safetensors", "state.json"}
+        for name, seal in files.items():
+            content = (folder / name).read_bytes()
+            assert seal == {"size": len(content), "sha256": sha256(content).hexdigest()}
 
     def test_two_generations_are_kept(self, tmp_path: Path) -> None:
         trainer, checkpoints = make_trainer(), Checkpoints(tmp_path / "new" / "folder")
@@ -423,6 +443,7 @@ class TestMismatch:
             ({"buffer": Sliding(61)}, r"buffer was 'Sliding\(capacity=60\)'"),
             ({"optimizer": lambda w: torch.optim.SGD(w, 0.2, 0.9)}, "optimizer was .*'lr': 0.1"),
             ({"model": nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))}, "Tanh"),
+            ({"criterion": Forward()}, "criterion was .*cross_entropy"),
             ({"tracker": Tracker(3, 500)}, r"tracker was 'None' .*half_life=500"),
             ({"k": 9, "seed": 1}, "k was .*; seed was"),
         ],
@@ -456,7 +477,9 @@ class TestMismatch:
             with pytest.raises(RefusedError, match=text):
                 Checkpoints(tmp_path).load(other, allow_mismatch=True)
 
-    @pytest.mark.parametrize("name", ["torch", "numpy", "tamis", "threads", "machine"])
+    @pytest.mark.parametrize(
+        "name", ["torch", "numpy", "tamis", "threads", "machine", "instructions", "device"]
+    )
     def test_versions(self, name: str, tmp_path: Path, monkeypatch) -> None:
         trainer = make_trainer()
         Checkpoints(tmp_path).save(trainer)

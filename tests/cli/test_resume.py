@@ -114,21 +114,38 @@ def test_another_table_is_refused(table: Path, tmp_path: Path, capsys) -> None:
     assert "rows was 913 and is 914" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("change", ["labels", "order", "numbers"])
+@pytest.mark.parametrize("change", ["labels", "order", "numbers", "columns"])
 def test_other_content_is_refused(change: str, table: Path, tmp_path: Path, capsys) -> None:
+    """Each change leaves all else as it was: numbers of rows and classes, mean, deviation."""
     header, *rows = table.read_text().splitlines()
     if change == "labels":  # each class as often as before
         swap = {"0": "1", "1": "2", "2": "0"}
         rows = [",".join([*cells[:-1], swap.get(cells[-1], cells[-1])]) for cells in split(rows)]
     elif change == "order":
         rows.reverse()
-    else:  # mean and deviation stay
-        rows = [",".join([*reversed(cells[:-1]), cells[-1]]) for cells in split(rows)]
-        header = "c,b,a,kind"
+    elif change == "numbers":  # two rows exchange theirs
+        first, second = split(rows[:2])
+        rows[:2] = [",".join([*second[:-1], first[-1]]), ",".join([*first[:-1], second[-1]])]
+    else:
+        header = "a,c,b,kind"
     assert main(command(table, tmp_path, "--slots", "20")) == 0
     changed = tmp_path / "points.csv"
     changed.write_text("\n".join([header, *rows]) + "\n")
     assert main(command(changed, tmp_path, "--resume", "--slots", "30")) == 2
+    error = capsys.readouterr().err
+    assert "content was" in error
+    assert "rows was" not in error
+
+
+def test_other_ids_are_refused(table: Path, tmp_path: Path, capsys) -> None:
+    """Decisions go by ids: under others, they would be those of other rows."""
+    header, *rows = table.read_text().splitlines()
+    named = tmp_path / "points.csv"
+    for start, status in ((0, 0), (1, 2)):
+        lines = [f"{number},{row}" for number, row in enumerate(rows, start)]
+        named.write_text("\n".join([f"name,{header}", *lines]) + "\n")
+        more = ["--id", "name", "--slots", "20", *(["--resume"] if start else [])]
+        assert main(command(named, tmp_path, *more)) == status
     assert "content was" in capsys.readouterr().err
 
 

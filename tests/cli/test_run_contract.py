@@ -9,9 +9,11 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tamis.checkpoint import Checkpoints, files
 from tamis.cli.main import main
@@ -29,7 +31,7 @@ SAME = ("model.safetensors", "suspects.csv", "suspects.jsonl", "tracked.jsonl", 
 
 @dataclass(frozen=True)
 class Rows:
-    """Points of three classes, a third of the labels wrong, some rows that cannot be read."""
+    """Points of three classes, a third of the labels wrong, some rows without a label."""
 
     table: Path
     stream: Path
@@ -47,7 +49,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     given = torch.where(wrong, (labels + 1) % 3, labels)
     names = [f"row-{number}" for number in range(ROWS)]
     records = [
-        {"name": name, "a": a, "b": "nan" if number % 50 == 9 else b, "c": c, "kind": CLASSES[kind]}
+        {"name": name, "a": a, "b": b, "c": c, "kind": "" if number % 50 == 9 else CLASSES[kind]}
         for number, (name, (a, b, c), kind) in enumerate(
             zip(names, points.tolist(), given.tolist(), strict=True)
         )
@@ -214,11 +216,65 @@ def test_names_are_printed_as_they_are(
         assert "[bold]rows.csv: 60/60 slots" in out
 
 
+def with_changed_rows(
+    words: list[str], rows: Rows, folder: Path, change: Callable[[str, dict[str, Any]], None]
+) -> list[str]:
+    """Return a command line on other rows: each record is changed, given its name."""
+    records = [json.loads(line) for line in rows.stream.read_text().splitlines()]
+    for record in records:
+        change(record["name"], record)
+    table, stream = folder / "rows.csv", folder / "rows.jsonl"
+    stream.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    others = {str(rows.table): str(table), str(rows.stream): str(stream)}
+    return [others.get(word, word) for word in words]
+
+
 def test_bad_rows_are_explained(command: Command, tmp_path: Path, capsys) -> None:
     assert main(command(tmp_path)) == 0
-    assert "18 rows rejected: 18 x inputs not finite" in printed(capsys)
+    assert "18 rows rejected: 18 x label missing" in printed(capsys)
     lines = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
-    assert [line["reason"] for line in lines] == ["inputs not finite"] * 18
+    assert [line["reason"] for line in lines] == ["label missing"] * 18
+
+
+@pytest.mark.parametrize("model", ["mlp", "TableModel"])
+def test_a_huge_number_costs_at_most_its_row(
+    model: str, command: Command, rows: Rows, tmp_path: Path
+) -> None:
+    """One 1e20 decides no scale; a row that is infinite after scaling is rejected, once.
+
+    The model for tables bounds numbers, and takes it.
+    """
+
+    def change(name: str, record: dict[str, Any]) -> None:
+        record["c"] = float(record["c"]) / 1000
+        record |= {"row-20": {"a": 1e20}, "row-30": {"c": 1e38}}.get(name, {})
+
+    words = with_changed_rows(command("", "--model", model), rows, tmp_path, change)
+    once, twice = ([*words, "--out", str(tmp_path / name)] for name in ("once", "twice"))
+    assert main(once) == 0
+    assert main([*twice, "--slots", "3"]) == 0
+    assert main([*twice, "--resume"]) == 0
+    assert_same(tmp_path / "once", tmp_path / "twice")
+    lines = (tmp_path / "once" / "rejects.jsonl").read_text().splitlines()
+    reasons = [json.loads(line)["reason"] for line in lines]
+    rejected = 1 if model == "mlp" else 0
+    assert reasons.count("inputs not finite after scaling") == rejected
+    assert len(reasons) == 18 + rejected
+    state = load_file(tmp_path / "once" / "model.safetensors")
+    usual = torch.tensor([0.6, 0.6, 600])
+    if model == "mlp":
+        assert torch.allclose(state["0.factor"], usual, rtol=0.2)
+    else:  # by quartiles, of a stream those of 50 rows
+        assert torch.allclose(state["numbers.factor"], usual, rtol=0.5)
+    with (tmp_path / "once" / "suspects.csv").open(newline="") as file:
+        listed = {line["id"] for line in csv.DictReader(file)}
+    wrong = {name for name in rows.given if rows.given[name] != rows.right[name]}
+    assert len(listed) > 50
+    assert len(wrong & listed) > 0.8 * len(listed)
 
 
 def test_a_run_is_not_overwritten_by_mistake(

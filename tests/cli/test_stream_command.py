@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tamis.cli.main import main
-from tamis.sources import read_schema
+from tamis.sources import LostMessagesWarning, read_schema
 from tests.support.brokers import Redis
 from tests.support.commands import run_command
 from tests.support.wait import wait_until
@@ -75,6 +75,54 @@ def test_too_many_bad_records_stop_it_with_a_checkpoint(
     assert list((out / "checkpoints").iterdir())
     for name in ("model.safetensors", "suspects.csv"):
         assert (out / name).exists()
+
+
+def test_a_flag_goes_past_what_cannot_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, out = write_rows(tmp_path / "rows.jsonl", 400), tmp_path / "run"
+    assert stream(rows, *COLUMNS, "--out", out, "--slots", 30) == 0
+    content = rows.read_bytes()
+    rows.write_bytes(content[len(content) // 2 :].partition(b"\n")[2])  # truncated, no copy kept
+    left = len(rows.read_bytes().splitlines())
+    capsys.readouterr()
+    for _ in range(2):  # it fails for ever
+        assert stream(rows, *COLUMNS, "--out", out, "--resume") == 2
+        error = capsys.readouterr().err
+        assert "rows.jsonl cannot be read on" in error
+        assert "--resume --skip-lost goes past what cannot be read again." in error
+        assert len(error.splitlines()) == 1
+    with pytest.warns(LostMessagesWarning, match=r"what followed \d+ in rows.jsonl"):
+        assert stream(rows, *COLUMNS, "--out", out, "--resume", "--skip-lost") == 0
+    assert f"{300 + left} records, 0 bad" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["others.jsonl", *COLUMNS], "address was"),
+        (["rows.jsonl", "--inputs", "b", "a", *COLUMNS[3:]], "inputs was"),
+        (["rows.jsonl", *COLUMNS[:4], "other", *COLUMNS[5:]], "label was 'kind' and is 'other'"),
+        (["rows.jsonl", *COLUMNS[:-2], "bee", "ant"], "classes was"),
+    ],
+)
+def test_another_stream_is_refused(
+    change: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_rows(tmp_path / "rows.jsonl", 40)
+    (tmp_path / "others.jsonl").write_bytes(rows.read_bytes())
+    few = ["--rows-per-slot", 10, "--scale-rows", 10, "--out", "run"]
+    assert stream("rows.jsonl", *COLUMNS, *few, "--slots", 2) == 0
+    capsys.readouterr()
+    assert stream(*change, *few, "--resume") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "--allow-mismatch" in error
 
 
 @pytest.mark.parametrize(
@@ -156,6 +204,25 @@ def test_killed_while_it_reads_redis_it_loses_nothing(tmp_path: Path, redis: Red
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [line["slot"] for line in log] == list(range(len(log)))
     assert log[-1]["seen"] == total
+
+
+@pytest.mark.slow
+def test_what_is_saved_on_a_signal_is_acknowledged(tmp_path: Path, redis: Redis) -> None:
+    """Another consumer claims what one that left for good has not acknowledged."""
+    from redis import Redis as Client
+
+    redis.produce(0, threading.Event(), 600)
+    columns = ["--inputs", "a", "--label", "kind", "--classes", "0", "1", "--id", "id"]
+    ended = run_command(
+        *("stream", redis.address, *columns, "--out", tmp_path / "run", "--scale-rows", "50"),
+        stop=signal.SIGTERM, after=20,
+    )  # fmt: skip
+    assert ended.returncode == 128 + signal.SIGTERM, ended.printed
+    with (tmp_path / "run" / "log.jsonl").open() as file:
+        seen = json.loads(file.readlines()[-1])["seen"]
+    with Client(port=redis.port) as client:
+        left = client.xpending("rows", "trainer")
+    assert left["min"].decode() == f"{seen + 1}-0"  # the first that is in no state
 
 
 def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

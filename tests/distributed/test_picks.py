@@ -8,6 +8,7 @@ from itertools import islice
 
 import pytest
 import torch
+from torch import Tensor
 
 from tamis import ModelView, Sliding, Tracker, Trainer, Validator
 from tamis.distributed import Ranks, RankTrainer
@@ -170,6 +171,26 @@ def idle(stream):
     for samples in stream:
         yield samples
         yield None
+
+
+def test_between_meetings_uses_are_exact_and_the_tracker_gets_all_rows() -> None:
+    """A row that arrives between two meetings is announced in one, and sent in the next."""
+
+    class Counting(Tracker):
+        rows = 0
+
+        def update(self, probabilities: Tensor, labels: Tensor) -> None:
+            self.rows += len(labels)
+            super().update(probabilities, labels)
+
+    trainer = trainer_of(Ranks(), Job("naive", every=4))
+    trainer.tracker = tracker = Counting(3, 200.0)
+    streams = [[*points(shard, 18), *[None] * 9] for shard in range(2)]
+    slots = list(trainer.run(*streams))
+    assert len(slots) % 4 == 0  # it ends at a meeting
+    assert tracker.rows == slots[-1].seen == 2 * 2 * 18
+    uses = sum(int(shard.buffer.pool().uses.sum()) for shard in trainer.shards)
+    assert uses == sum(len(slot.ids) for slot in slots)
 
 
 def test_more_ranks_than_shards() -> None:

@@ -56,6 +56,16 @@ def test_columns_of_few_values_stay_finite_and_distinct(column: list[float]) -> 
     assert len(embedded.unique(dim=0)) == len(numbers.unique())
 
 
+@pytest.mark.parametrize("column", [[0.0, 1e-3] * 8, [3e38, -3e38, 0.0, 1.0], [0.0, 1e-44] * 8])
+def test_numbers_are_bounded_however_large(column: list[float]) -> None:
+    huge = torch.tensor([[3.4e38], [-3.4e38], [1e20], [-1e20], [0.0], [1e-44]])
+    embedding = NumberEmbedding(torch.tensor(column)[:, None], 8)
+    embedded = embedding(huge)
+    assert embedded.isfinite().all()
+    assert embedded.abs().max() <= SOFT_LIMIT
+    assert embedded[0, 0] >= embedded[2, 0] > 0 > embedded[3, 0] >= embedded[1, 0]
+
+
 def test_texts_are_the_mean_of_their_tokens_without_padding() -> None:
     model = make_model(TableLayout(0, (), ((4, 50),)))
     table = model.texts[0].weight

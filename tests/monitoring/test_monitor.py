@@ -75,6 +75,19 @@ def test_one_json_line_a_slot(tmp_path: Path) -> None:
     assert len(monitor.tested) == 2
 
 
+def test_many_classes_leave_lines_and_states_short(tmp_path: Path) -> None:
+    file, classes = tmp_path / "log.jsonl", 5000
+    counts = torch.zeros(classes, dtype=torch.long).index_fill_(0, torch.tensor([1, 4999]), 3)
+    with Monitor(file, patience=50) as monitor:
+        for number in range(60):
+            monitor.update(healthy(number, class_picks=counts, class_held=counts))
+        recent = monitor.state_dict()["collapse"]
+    assert len(file.read_text()) < 60 * 1000
+    assert sum(len(picked["labels"]) for picked in recent["recent"]) == 2 * 50
+    assert len(recent["class_held"]) == classes
+    assert not monitor.warnings
+
+
 def test_purity_leaves_the_warm_up_out() -> None:
     monitor = Monitor()
     assert monitor.purity is None
@@ -190,7 +203,11 @@ class TestInformation:
     """Whether labels carry information for the model."""
 
     def play(
-        self, agreement: float, slots: int = 250, held: tuple[int, ...] = (100,) * 3
+        self,
+        agreement: float,
+        slots: int = 250,
+        arrived: tuple[int, ...] = (100,) * 3,
+        predicted: tuple[int, ...] = (100,) * 3,
     ) -> Monitor:
         monitor = Monitor(patience=5)
         with warnings.catch_warnings():
@@ -201,7 +218,8 @@ class TestInformation:
                         number,
                         agreement=agreement,
                         seen=20 * (number + 1),
-                        class_held=torch.tensor(held),
+                        class_arrived=torch.tensor(arrived),
+                        class_predicted=torch.tensor(predicted),
                     )
                 )
         return monitor
@@ -216,8 +234,9 @@ class TestInformation:
         assert self.play(0.33, slots=200).uninformative()
 
     def test_the_commonest_label_is_no_news(self) -> None:
-        assert self.play(0.8, held=(240, 30, 30)).uninformative()
-        assert not self.play(0.9, held=(240, 30, 30)).uninformative()
+        arrived = (240, 30, 30)
+        assert self.play(0.8, arrived=arrived, predicted=(300, 0, 0)).uninformative()
+        assert not self.play(0.9, arrived=arrived, predicted=(270, 15, 15)).uninformative()
 
     def test_it_is_reported_once(self) -> None:
         assert self.play(0.33, slots=300).warnings.count(NO_INFORMATION) == 1

@@ -223,3 +223,12 @@ def test_a_change_after_corrections_is_detected_as_without_them() -> None:
     correct_some(corrected, before, 1000)
     assert changes_in(corrected, after) == changes_in(plain, after) != []
     assert corrected.estimate() == plain.estimate()
+
+
+def test_a_state_without_a_change_replaces_one_that_waits() -> None:
+    alarm, change = Alarm(CLASSES), Change("noise", 5, 0.9, 0.5)
+    before = alarm.state_dict()
+    alarm.load_state_dict(before | {"change": torch.tensor([1.0, *change[1:]])})
+    assert alarm.state_dict()["change"].tolist() == pytest.approx([1.0, *change[1:]])
+    alarm.load_state_dict(before)
+    assert alarm.pop_change() is None

@@ -148,3 +148,7 @@ def test_fewer_rows_than_folds_are_refused(rows: int) -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"Candidates are shares|must be at least"):
         CrossValidation(**settings)
+
+
+def test_candidates_are_all_tenths() -> None:
+    assert CrossValidation().candidates == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

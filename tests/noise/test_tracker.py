@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from tamis import Naive, Replay, Sliding, Trainer
 from tamis.models import mlp, start
 from tamis.noise import Estimate, Tracker
-from tamis.noise.tracker import observe, reweight
+from tamis.noise.agreement import observe, reweight
 from tamis.streams import Constant, Symmetric, digits
 
 CLASSES = 10

@@ -110,6 +110,34 @@ def test_undo_brings_the_given_label_back(path, blobs, blob_model) -> None:
     assert CLASSES[int(trainer.buffer.pool().labels[row])] == given
 
 
+def test_a_row_whose_drop_is_undone_returns_when_it_arrives_again(path, blobs, blob_model) -> None:
+    trainer = make_trainer(blob_model)
+    trainer.step(blobs)
+    corrections, decisions = Corrections(path, CLASSES), Decisions(path)
+    decisions.decide(Decision("7", "drop"))
+    assert corrections.apply(trainer) == 1
+    decisions.decide(Decision("7", "undo"))
+    corrections.apply(trainer)
+    assert 7 not in trainer.held().ids
+    trainer.step(corrections.correct(blobs[slice(7, 8)]))
+    assert 7 in trainer.held().ids
+
+
+def test_of_rows_of_one_id_the_newest_is_decided_about(path, blobs, blob_model) -> None:
+    """And every one that arrives later."""
+    trainer = make_trainer(blob_model)
+    corrections, decisions = Corrections(path, CLASSES), Decisions(path)
+    names = [f"row {number}" for number in range(10)]
+    names[1] = names[0]
+    samples = Samples.of(blobs.inputs[:10], torch.zeros(10, dtype=torch.long))
+    trainer.step(corrections.correct(samples, names))
+    decisions.decide(Decision("row 0", "relabel", "fox"))
+    assert corrections.apply(trainer) == 1
+    assert trainer.held().labels[:3].tolist() == [0, 2, 0]
+    later = Samples.of(blobs.inputs[10:12], torch.zeros(2, dtype=torch.long), 10)
+    assert corrections.correct(later, ["row 0", "row 11"]).labels.tolist() == [2, 0]
+
+
 def test_arriving_rows_are_corrected_by_their_names(path, blobs, blob_model) -> None:
     decisions = Decisions(path)
     decisions.decide(Decision("row 1", "relabel", "fox"))
@@ -194,6 +222,24 @@ def test_a_resumed_run_knows_names_and_decisions(path, tmp_path, blobs, blob_mod
     assert 1 not in again.buffer.pool().ids
 
 
+def test_what_was_undone_while_a_run_was_down_is_undone_when_it_resumes(
+    path, tmp_path, blobs, blob_model
+) -> None:
+    trainer, corrections = make_trainer(blob_model), Corrections(path, CLASSES)
+    trainer.step(corrections.correct(blobs))
+    given = int(blobs.labels[0])
+    other = CLASSES[(given + 1) % 3]
+    Decisions(path).decide(Decision("0", "relabel", other, CLASSES[given]))
+    assert corrections.apply(trainer) == 1
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(trainer, others={"corrections": corrections})
+    Decisions(path).decide(Decision("0", "undo", None, CLASSES[given]))
+    again, follower = make_trainer(blob_model), Corrections(path, CLASSES)
+    checkpoints.load(again, {"corrections": follower})
+    follower.apply(again)
+    assert again.buffer.pool().labels[0] == given
+
+
 def test_plausible_lets_rows_vote_with_their_new_labels(path, blobs, blob_model) -> None:
     trainer = make_trainer(blob_model, selector=Plausible(neighbours=Neighbours(voters=500)))
     trainer.validator.classes = 3
@@ -222,6 +268,18 @@ def test_all_rows_can_be_dropped(path, blobs, blob_model) -> None:
     assert len(trainer.buffer) == 0
     assert trainer.step().held == 0
     assert trainer.step(blobs[slice(10, 20)]).held == 10
+
+
+def test_suspects_are_ranked_again_at_once_then_now_and_then(tmp_path, blob_model) -> None:
+    class Rounds(LiveSuspects):
+        def rescore(self, slot: int) -> None:
+            rounds.append(slot + 1)
+
+    rounds: list[int] = []
+    live = Rounds(tmp_path, make_trainer(blob_model), CLASSES, previewer((2,)))
+    for slot in range(2100):
+        live.update(slot, None)
+    assert rounds == [250, 500, 1000, 2000]
 
 
 def test_suspects_of_a_running_trainer_are_ranked_again(path, tmp_path, blobs) -> None:

@@ -20,7 +20,7 @@ from tamis.review.exchange import (
     import_decisions,
     read_run,
 )
-from tamis.review.exchange.rows import COLUMNS
+from tamis.review.exchange.rows import COLUMNS, read_int
 from tamis.runs import Decision, Decisions, RunMetadata, Suspect, write_metadata, write_suspects
 
 HOSTILE = [
@@ -256,3 +256,13 @@ def test_the_commands(folder: Path, tmp_path: Path, monkeypatch, capsys) -> None
     assert "0 decisions added, 5 were in force already" in capsys.readouterr().out
     assert main(["export", "nowhere"]) == 2
     assert main(["import", "nowhere.csv", "--run", "run"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "wanted"),
+    [("7", 7), ("", None), (7, 7), (7.0, 7), (float("nan"), None), (None, None), (True, None)],
+)
+def test_integers_come_as_text_numbers_and_floats(cell: object, wanted: int | None) -> None:
+    found = read_int(cell)
+    assert found == wanted
+    assert type(found) is type(wanted)

@@ -18,6 +18,7 @@ from tamis.review import (
     encode_png,
     find_neighbours,
     find_suspects,
+    neighbours,
     preview_columns,
     preview_text,
     previewer,
@@ -137,6 +138,25 @@ def test_neighbours_are_those_of_a_loop(blobs: Samples, blob_model: nn.Module) -
         ]
         best = sorted(similarity, reverse=True)[:4]
         assert near.similarity[row].tolist() == pytest.approx(best, abs=1e-5)
+
+
+def test_few_rows_are_compared_at_once_where_many_are_held(
+    blobs: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    view = ModelView(nn.Sequential(nn.Linear(2, 7), nn.ReLU(), nn.Linear(7, 3)))
+    expected = find_neighbours(view, blobs.inputs[:20], blobs.ids[:20], blobs)
+    sizes, features = [], view.features
+
+    def counted(inputs: Tensor) -> Tensor:
+        sizes.append(len(inputs))
+        return features(inputs)
+
+    monkeypatch.setattr(view, "features", counted)
+    monkeypatch.setattr(neighbours, "MOST_NUMBERS", 3 * len(blobs))
+    found = find_neighbours(view, blobs.inputs[:20], blobs.ids[:20], blobs)
+    assert sizes == [len(blobs), *[3] * 6, 2]
+    torch.testing.assert_close(found.similarity, expected.similarity)
 
 
 def test_one_row_held_has_no_neighbour(tmp_path: Path, blobs: Samples, blob_model) -> None:

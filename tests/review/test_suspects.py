@@ -11,8 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from tamis import ModelView, Samples
+from tamis.noise import pairs
 from tamis.review import LabelScorer, find_suspects
-from tamis.review.scorer import relative_confusion
+from tamis.review import scorer as scoring
+from tamis.review.held_labels import relative_confusion
+from tamis.review.scorer import SMOOTHING
 from tamis.runs import Suspect, write_suspects_csv
 from tamis.runs.spreadsheet import disarm, rearm
 
@@ -46,6 +49,21 @@ def test_the_worst_is_first_and_scores_follow_their_formula(
     assert worst.row == row
 
 
+@pytest.mark.parametrize("value", [1e12, 1e20, 3e38])
+def test_one_huge_row_held_changes_no_suspect(
+    blobs: Samples, blob_model: nn.Module, value: float
+) -> None:
+    view = ModelView(blob_model)
+    held = Samples.of(blobs.inputs.clone(), blobs.labels.clone())
+    held.inputs[0] = value
+    held.inputs[0, 1:] *= -1
+    others = blobs[slice(1, None)]
+    scores, classes = LabelScorer(view, held).scores(others)
+    expected, expected_classes = LabelScorer(view, held[slice(1, None)]).scores(others)
+    assert torch.equal(scores, expected)
+    assert torch.equal(classes, expected_classes)
+
+
 def test_rows_held_reveal_which_labels_are_confused(blobs: Samples, blob_model: nn.Module) -> None:
     """In the blobs a wrong label is always the next class: where that is known, doubts follow."""
     scorer = LabelScorer(ModelView(blob_model), blobs)
@@ -54,6 +72,15 @@ def test_rows_held_reveal_which_labels_are_confused(blobs: Samples, blob_model: 
     assert confusion.diagonal().mean() == pytest.approx(0.7, abs=0.05)
     for label in range(3):
         assert confusion[label, (label + 1) % 3] > 5 * confusion[label, (label + 2) % 3]
+
+
+def test_a_row_is_a_candidate_where_unanimous_neighbours_could_outvote_its_label() -> None:
+    model = nn.Linear(1, 2)
+    nn.init.zeros_(model.bias)
+    model.weight.data = torch.tensor([[0.0], [1.0]])  # the input is the log odds of class 1
+    least = -math.log((1 + SMOOTHING) / SMOOTHING)
+    rows = Samples.of(torch.tensor([[least + 0.005], [least - 0.02]]), torch.tensor([0, 0]))
+    assert LabelScorer(ModelView(model)).candidates(rows).tolist() == [0]
 
 
 def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
@@ -80,6 +107,38 @@ def test_the_verdict_is_that_of_a_loop(blobs: Samples) -> None:
             votes += weight / sum(weights.values()) * likely / likely.sum()
         wanted = probability[row] * (votes + 0.003) * relative[:, blobs.labels[row]]
         assert torch.allclose(weighed[row - 60], wanted / wanted.sum(), atol=1e-4)
+
+
+def test_many_classes_are_scored_as_few_are(
+    blobs: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
+    held, scored = blobs[slice(60)], blobs[slice(40, 120)]
+    expected = LabelScorer(ModelView(model), held)
+    scores, others = expected.scores(scored)
+    monkeypatch.setattr(pairs, "MANY_CLASSES", 2)
+    monkeypatch.setattr(scoring, "MOST_NUMBERS", 500)
+    scorer = LabelScorer(ModelView(model), held)
+    assert scorer.confusion is None
+    near = torch.testing.assert_close
+    near(scorer.log_posterior(scored), expected.log_posterior(scored))
+    near(scorer.scores(scored)[0], scores)
+    assert torch.equal(scorer.scores(scored)[1], others)
+    assert torch.equal(scorer.candidates(scored), expected.candidates(scored))
+    assert len(scorer.scores(scored[slice(0)])[0]) == 0
+
+
+def test_no_row_held_keeps_a_number_for_each_of_many_classes() -> None:
+    torch.manual_seed(0)
+    model, classes = nn.Linear(4, 5000), 5000
+    held = Samples.of(torch.randn(300, 4), torch.randint(classes, (300,)))
+    scorer = LabelScorer(ModelView(model), held)
+    kept = [part for part in vars(scorer._held).values() if isinstance(part, Tensor)]
+    assert sum(part.nbytes for part in kept) < 60 * (classes + 300 * 9)
+    scores, others = scorer.scores(held)
+    assert scores.isfinite().all()
+    assert (others != held.labels).all()
 
 
 def test_a_model_without_a_last_layer_is_used_alone(blobs: Samples, blob_model) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ def test_the_newest_is_in_force_and_undo_goes_back_one_step(path: Path) -> None:
     assert decisions.of("a") is None
     assert len(decisions.lines) == 5
     assert Decisions(path).lines == decisions.lines
+
+
+def test_a_decision_is_synced_before_it_is_returned(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+
+    def sync(handle: int) -> None:
+        synced.append(path.read_bytes())
+        fsync(handle)
+
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", sync)
+    Decisions(path).decide(Decision("a", "keep"))
+    assert synced == [path.read_bytes()]
 
 
 def test_every_line_holds_who_when_and_what_was_before(path: Path) -> None:

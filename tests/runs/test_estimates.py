@@ -10,6 +10,7 @@ from torch import nn
 
 from tamis import Alarm, Naive, Replay, Samples, Sliding, Tracker, Trainer
 from tamis.runs import EstimateHistory, EstimateLog, EstimatePoint, add_line
+from tamis.runs.estimates import point_of
 from tamis.streams import Steps, Symmetric
 
 
@@ -26,6 +27,14 @@ def run(
     for samples in stream:
         tracking.update(trainer.step(samples), samples)
     return tracking
+
+
+def test_the_confusion_of_many_classes_is_not_written() -> None:
+    tracker = Tracker(500)
+    tracker.update(torch.eye(500)[:50], torch.arange(50))
+    point = point_of(tracker, 0, with_confusion=True)
+    assert point.confusion is None
+    assert len(point.by_class or ()) == 500
 
 
 def test_estimates_stand_beside_the_truth(tmp_path: Path, blobs, blob_model) -> None:

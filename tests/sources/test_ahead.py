@@ -29,7 +29,7 @@ class Counting:
                 return
             records = list(range(first, min(first + self.rows, self.count)))
             self.given = records[-1] + 1
-            yield Batch(records, records, self.given)
+            yield Batch(records, records, self.given, lost=1)
         if self.error:
             raise self.error
 
@@ -74,10 +74,12 @@ def test_drop_oldest_keeps_the_newest() -> None:
     source = Counting(1000)
     ahead = ReadAhead(source, most=20, policy="drop oldest")
     reading = ahead.read()
-    taken = list(next(reading).records)
+    batches = [next(reading)]
     wait_until(lambda: source.given == 1000 and ahead._ended)
     assert ahead.held <= 20
-    taken += [record for batch in reading for record in batch.records]
+    batches += reading
+    taken = [record for batch in batches for record in batch.records]
+    assert sum(batch.lost for batch in batches) == 200  # one for each that was read
     assert taken[-15:] == list(range(985, 1000))
     assert taken == sorted(set(taken))
     assert ahead.dropped == 1000 - len(taken)
@@ -88,13 +90,14 @@ def test_every_nth_thins_only_under_pressure() -> None:
     source = Counting(1000)
     ahead = ReadAhead(source, most=100, policy="every nth", nth=10)
     reading = ahead.read()
-    taken = list(next(reading).records)
+    batches = [next(reading)]
     wait_until(lambda: source.given == 1000 or ahead.held > 95)
     assert ahead.held <= 100
-    batches = list(reading)
+    batches += reading
+    assert sum(batch.lost for batch in batches) == 200
     assert {len(batch) for batch in batches[:-1]} == {5}  # thinned ones are put together
     assert batches[-1].offset == 1000
-    taken += [record for batch in batches for record in batch.records]
+    taken = [record for batch in batches for record in batch.records]
     assert taken[:50] == list(range(50))
     assert len(taken) + ahead.dropped == 1000
     assert taken == sorted(set(taken))

@@ -20,6 +20,7 @@ from tamis.sources import (
     Pace,
     ReadAhead,
     RedisStream,
+    ReplacedError,
     Source,
     SourceError,
     Unreadable,
@@ -197,8 +198,11 @@ def test_closing_ends_the_reader(begin: Begin, kind: type, away: bool) -> None:
 def test_a_stream_that_was_lost_is_reported(begin: Begin, kind: type) -> None:
     server = begin(kind, 20)
     ahead: Any = {Redis: "1000-0", Nats: 1000, KafkaMock: {"ours": {"0": 1000}, "others": {}}}
-    with pytest.raises(SourceError, match=r"was read up to 1000.* before: it was lost or replaced"):
+    with pytest.raises(ReplacedError, match=r"was read up to 1000.* before: it was lost or"):
         read(server.source(pace()), ahead[kind])
+    source = server.source(pace(rows=20), skip_lost=True)
+    with pytest.warns(LostMessagesWarning, match="it is read from its beginning"):
+        assert sorted(numbers(read(source, ahead[kind], 20))) == list(range(20))
 
 
 @every_broker
@@ -387,6 +391,37 @@ def test_redis_claims_nothing_of_a_consumer_that_lives(begin: Begin) -> None:
     bob.close()
 
 
+@pytest.mark.parametrize("use", ["behind", "acknowledge"])
+def test_redis_is_not_closed_while_the_trainer_uses_it(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    """Ctrl-C closes a source from another thread: its connection may be waited on just then."""
+    source = begin(Redis).source(pace())
+    reading = source.read()
+    offset = next(reading).offset
+    within, go_on = threading.Event(), threading.Event()
+    name = "info" if use == "behind" else "read_own"
+    call = getattr(source._group, name)
+
+    def slow(*given: Any) -> Any:
+        within.set()
+        go_on.wait(END)
+        return call(*given)
+
+    monkeypatch.setattr(source._group, name, slow)
+    uses = {"behind": source.behind, "acknowledge": lambda: source.acknowledge(offset)}
+    using, closing = threading.Thread(target=uses[use]), threading.Thread(target=source.close)
+    using.start()
+    assert within.wait(END)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    go_on.set()
+    using.join(END)
+    closing.join(END)
+    assert not closing.is_alive()
+
+
 def test_redis_reports_what_a_dead_consumer_was_sent_and_is_trimmed(begin: Begin) -> None:
     server = begin(Redis)
     bob = server.source(pace(), consumer="bob")
@@ -492,6 +527,64 @@ def test_redis_counts_what_was_sent_and_is_trimmed_before_it_resumes(begin: Begi
     lost = [str(one.message).split(": ")[1].split()[0] for one in caught]
     assert lost == ["60", "50"]  # sent and not in the state; never sent
     assert numbers(rest) == list(range(ROWS - 50, ROWS))
+
+
+def trim(server: Server, left: int) -> None:
+    with redis_client(server) as client:
+        client.xtrim(TOPIC, maxlen=left, approximate=False)
+
+
+def test_redis_counts_what_was_trimmed_once_for_each_state(begin: Begin) -> None:
+    """Killed with -9 before it saved the count: the next of its name has it, from any offset on."""
+    server = begin(Redis)
+    source = server.source(pace(linger=1.0))
+    reading = source.read()
+    batches = [next(reading), next(reading)]
+    trim(server, 100)
+    with pytest.warns(LostMessagesWarning, match="60 entries after 40-0"):
+        batches += [next(reading), next(reading)]
+    assert [batch.lost for batch in batches] == [0, 0, 60, 0]
+    source.close()
+    for stop, lost in ((1, 60), (2, 0)):
+        again = server.source(pace(linger=1.0))
+        offset, left = saved(batches[stop].offset), 120 - 20 * stop
+        if lost:
+            with pytest.warns(LostMessagesWarning, match="60 entries before"):
+                rest = read(again, offset, left)
+        else:
+            rest = read(again, offset, left)
+        assert sum(batch.lost for batch in rest) == lost
+        assert numbers(batches[: stop + 1] + rest)[-100:] == list(range(100, ROWS))
+
+
+def test_redis_counts_what_is_trimmed_while_it_reads_again(begin: Begin) -> None:
+    server = begin(Redis)
+    batches = read(server.source(pace()))
+    again = server.source(pace(linger=1.0))
+    reading = again.read(saved(batches[0].offset))
+    rest = [next(reading)]
+    trim(server, 100)
+    with pytest.warns(LostMessagesWarning, match="60 entries after 40-0"):
+        rest += [next(reading) for _ in range(5)]
+    again.close()
+    assert numbers(rest) == [*range(20, 40), *range(100, ROWS)]
+    assert [batch.lost for batch in rest] == [0, 60, 0, 0, 0, 0]
+
+
+def test_redis_counts_what_was_claimed_and_is_trimmed(begin: Begin) -> None:
+    server = begin(Redis)
+    read(server.source(pace(), consumer="bob"), count=40)
+    trim(server, 180)
+    with pytest.warns(LostMessagesWarning, match="20 entries sent to bob"):
+        hers = read(server.source(pace(), consumer="ann", claim=0), count=40)
+    assert sorted(numbers(hers)) == list(range(20, 60))
+    trim(server, 100)  # before she has saved the second batch
+    with pytest.warns(LostMessagesWarning) as caught:
+        rest = read(server.source(pace(), consumer="ann", claim=0), hers[0].offset, 100)
+    assert numbers(rest) == list(range(100, ROWS))
+    assert [batch.lost for batch in [*hers, *rest]] == [20, 0, 60, 0, 0, 0, 0]
+    lost = [str(one.message).split(": ")[1] for one in caught]
+    assert lost == ["20 entries that were claimed.", "40 entries after 60-0."]
 
 
 def test_redis_reports_what_was_deleted_unread(begin: Begin) -> None:
@@ -630,6 +723,34 @@ def test_nats_reports_what_was_removed_unread(begin: Begin) -> None:
     with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
         rest = read(server.source(pace()), batches[-1].offset, 100)
     assert numbers(rest) == list(range(100, ROWS))
+    assert [batch.lost for batch in rest] == [60, 0, 0, 0, 0]
+
+
+def test_nats_counts_what_is_removed_while_it_reads(begin: Begin) -> None:
+    server = begin(Nats)
+    source = server.source(pace())
+    reading = source.read()
+    batches = [next(reading), next(reading)]
+    ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
+    with pytest.warns(LostMessagesWarning, match="numbers 41 to 100"):
+        batches += [next(reading) for _ in range(5)]
+    source.close()
+    assert numbers(batches) == [*range(40), *range(100, ROWS)]
+    assert [batch.lost for batch in batches] == [0, 0, 60, 0, 0, 0, 0]
+
+
+def test_a_reader_of_nats_stops_where_another_takes_its_consumer(begin: Begin) -> None:
+    """Even where both were sent as many messages, so that their numbers go on."""
+    server = begin(Nats)
+    first, second = server.source(pace()), server.source(pace())
+    from_first, from_second = first.read(), second.read()
+    his, hers = [next(from_first)], [next(from_second)]
+    with pytest.raises(SourceError, match=r"is read by another reader now: give each a durable"):
+        his.append(next(from_first))
+    hers += [next(from_second) for _ in range(9)]
+    assert numbers(hers) == list(range(ROWS))
+    first.close()
+    second.close()
 
 
 # Kafka's mock

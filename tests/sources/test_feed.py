@@ -238,6 +238,17 @@ def test_too_many_bad_stop_between_samples_with_an_offset_to_save() -> None:
     assert taken + len(together(feed)) == 100 + 67
 
 
+def test_who_goes_on_after_too_many_bad_gets_what_comes_next() -> None:
+    feed = Feed(Given([*[None] * 40, *make(20)], rows=10), COLUMNS, judged=10)
+    raised, taken = 0, 0
+    while taken < 20:
+        try:
+            taken += sum(len(samples) for samples in feed)
+        except TooManyBadError:
+            raised += 1
+    assert (raised, feed.offset["seen"]) == (4, 60)
+
+
 def test_a_stream_that_is_cut_off_is_not_judged() -> None:
     feed = Feed(Given([None] * 50), COLUMNS)
     original = feed.source.read
@@ -310,6 +321,50 @@ def test_what_is_peeked_at_comes_later_and_is_not_in_the_offset() -> None:
     assert torch.equal(
         torch.cat([part.ids for part in rest]), torch.cat([part.ids for part in feed])
     )
+
+
+def test_peeking_leaves_no_trace(tmp_path: Path) -> None:
+    """Records rejected while peeking are counted and written when they are taken."""
+    records = [*make(5), "garbage", *make(14, 5), {"a": 1}, *make(10, 19)]
+    one, other = (Rejects(tmp_path / name) for name in ("one.jsonl", "other.jsonl"))
+    feed, plain = (Feed(Given(records), COLUMNS, rejects=rejects) for rejects in (one, other))
+    before = feed.offset
+    assert sum(map(len, feed.peek(25))) >= 25
+    assert (feed.offset, feed.stats().seen, one.total) == (before, 0, 0)
+    for found, expected in zip(feed.named(), plain.named(), strict=True):
+        assert torch.equal(found[0].ids, expected[0].ids)
+        assert feed.offset == plain.offset
+        assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "other.jsonl").read_text()
+    assert one.total == 2
+
+
+@pytest.mark.parametrize("peeked", [0, 12, 40])
+def test_rows_that_are_not_finite_after_scaling_are_rejected(tmp_path: Path, peeked: int) -> None:
+    """Wherever the feed is resumed, they are counted and written once."""
+    records = make(40)
+    for row in (3, 17, 33):
+        records[row]["a"] = 1e30
+
+    def open_feed(name: str, offset: Any = None) -> Feed:
+        feed = Feed(Given(records), COLUMNS, rejects=Rejects(tmp_path / name), offset=offset)
+        feed.peek(peeked)
+        feed.scale = lambda inputs: inputs * 1e10
+        return feed
+
+    unbroken = open_feed("unbroken.jsonl")
+    ids = torch.cat([samples.ids for samples in unbroken])
+    assert ids.tolist() == [row for row in range(40) if row not in (3, 17, 33)]
+    written = [json.loads(line) for line in (tmp_path / "unbroken.jsonl").read_text().splitlines()]
+    assert [line["position"] for line in written] == [3, 17, 33]
+    assert {line["reason"] for line in written} == {"inputs not finite after scaling"}
+    for stop in range(1, 4):
+        first = open_feed(f"{stop}.jsonl")
+        taken = [samples.ids for _, samples in zip(range(stop), first, strict=False)]
+        second = open_feed(f"{stop}.jsonl", json.loads(json.dumps(first.offset)))
+        taken += [samples.ids for samples in second]
+        assert torch.equal(torch.cat(taken), ids)
+        assert second.offset == unbroken.offset
+        assert (tmp_path / f"{stop}.jsonl").read_text() == (tmp_path / "unbroken.jsonl").read_text()
 
 
 def test_ids_that_are_text_are_known_by_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -303,6 +304,70 @@ def test_a_rotated_file_is_read_to_its_end_after_a_restart(
     assert numbers(list(again.read(saved(found[3].offset)))) == list(range(50, 60))
 
 
+@pytest.mark.parametrize("more", [5, 300])
+def test_a_file_truncated_while_it_is_read_is_read_on_from_its_copy(
+    tmp_path: Path, more: int
+) -> None:
+    """Lines and the mark after them are not read in one step: a truncation may come between."""
+    path = tmp_path / "rows.jsonl"
+    rows = [{"n": n, "text": 200 * "x"} for n in range(200 + more)]
+    write(path, rows[:200])
+    left = 65
+
+    def decode(line: bytes) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            rotate_by_copy(path)
+            write(path, rows[200:])
+        return json.loads(line)
+
+    source = Files(path, rows=10, follow=True, poll=0.01, decode=decode)
+    found: list[Batch] = []
+    for batch in source.read():
+        found.append(batch)
+        if len(numbers(found)) >= len(rows):
+            break
+    assert numbers(found) == list(range(200 + more))
+
+
+def shift(path: Path) -> None:
+    """Rename what was rotated before, as logrotate does."""
+    for number in (3, 2, 1):
+        for ending in ("", ".gz"):
+            if Path(f"{path}.{number}{ending}").exists():
+                Path(f"{path}.{number}{ending}").rename(f"{path}.{number + 1}{ending}")
+
+
+@pytest.mark.parametrize("rotate", [rotate_by_rename, rotate_by_copy, rotate_and_compress])
+@pytest.mark.parametrize("stop", [0, 2, 3, 5, 7, 8])
+def test_files_begun_and_rotated_while_nobody_read_are_read(
+    tmp_path: Path, rotate: Callable[[Path], None], stop: int
+) -> None:
+    """Killed at any batch after it, too."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    write(tmp_path / "rows.jsonl.7", make_rows(900, 30))  # from before
+    os.utime(tmp_path / "rows.jsonl.7", (0, 0))
+    first = next(Files(path, rows=10).read())
+    for start in (30, 60):
+        shift(path)
+        rotate(path)
+        write(path, make_rows(start, 30))
+
+    def source() -> Files:
+        return Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+
+    found = list(source().read(saved(first.offset)))
+    assert numbers([first, *found]) == list(range(90))
+    rest = list(source().read(saved(found[stop - 1].offset if stop else first.offset)))
+    assert numbers([first, *found[:stop], *rest]) == list(range(90))
+    shift(path)
+    rotate(path)
+    write(path, make_rows(90, 30))
+    last = [*found, *rest][-1].offset
+    assert numbers(list(source().read(saved(last)))) == list(range(90, 120))
+
+
 @pytest.mark.parametrize("replace", [rotate_by_rename, Path.unlink])
 def test_a_file_replaced_by_one_of_the_same_size_is_read(
     tmp_path: Path, follow: Callable[..., Following], replace: Callable[[Path], None]
@@ -327,6 +392,27 @@ def test_what_was_written_to_a_file_before_it_was_removed_is_read(tmp_path: Path
     found += [next(reading), next(reading)]
     assert numbers(found) == list(range(37))
     reading.close()  # type: ignore[attr-defined]
+
+
+def test_a_file_copied_truncated_and_then_renamed_is_read_once(tmp_path: Path) -> None:
+    """All between two looks at the folder, while the file is held open."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    source = Files(path, rows=10, follow=True, poll=0.01, patience=END)
+    reading = source.read()
+    found = [next(reading) for _ in range(2)]
+    rotate_by_copy(path)
+    write(path, make_rows(30, 10))
+    shift(path)
+    rotate_by_rename(path)
+    shift(path)
+    rotate_and_compress(Path(f"{path}.2"))  # to another name than it would have
+    Path(f"{path}.2.1.gz").rename(f"{path}.2.gz")
+    write(path, make_rows(40, 10))
+    found += [next(reading) for _ in range(3)]
+    assert numbers(found) == list(range(50))
+    reading.close()  # type: ignore[attr-defined]
+    rest = Files(path, rows=10, follow=True, poll=0.01, patience=0.1)
+    assert list(rest.read(saved(found[-1].offset))) == []
 
 
 def test_a_file_rewritten_in_place_to_the_same_size_is_reported(

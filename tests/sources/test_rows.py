@@ -52,6 +52,7 @@ def test_ids_are_integers_or_made_from_text_reproducibly() -> None:
     assert ids[0] == 7
     assert ids[1] == ids[3] == 8856197639109084310
     assert ids[1] != ids[2]
+    assert named({"a": 0, "kind": 0, "name": 2**63 - 1}).id == 2**63 - 1
     for odd in (-1, 2**70, True, 1.5, b"x", "\ud800"):
         number = named({"a": 0, "kind": 0, "name": odd}).id
         assert number is not None

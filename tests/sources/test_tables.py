@@ -404,3 +404,8 @@ def test_labels_that_hardly_repeat_are_no_classes(tmp_path: Path) -> None:
         open_table(path, "price", Validator())
     path.write_text("a,price\n" + "".join(f"{row},{row % 1200}\n" for row in range(2400)))
     assert len(open_table(path, "price", Validator()).classes) == 1200
+    path.write_text("a,price\n" + "".join(f"{row},{row}\n" for row in range(21)))
+    with pytest.raises(BadInputError, match="21 distinct values"):
+        open_table(path, "price", Validator())
+    path.write_text("a,price\n" + "".join(f"{row},{row}\n" for row in range(20)))
+    assert len(open_table(path, "price", Validator()).classes) == 20

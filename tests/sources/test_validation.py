@@ -151,6 +151,23 @@ def test_a_row_with_two_faults_is_counted_once(tmp_path: Path) -> None:
     assert [line["position"] for line in lines_of(file)] == [4, 5]
 
 
+def test_a_row_that_is_not_finite_after_scaling_is_bad(tmp_path: Path) -> None:
+    """Finite as it came, in doubles or in single precision; infinite as the model sees it."""
+    file = tmp_path / "rejects.jsonl"
+    validator = Validator(3, "skip", rejects=Rejects(file))
+    validator.scale = lambda inputs: inputs.float() * 1e10
+    inputs = torch.tensor([*GOOD, [1e30, 0], [nan, 0], [1e300, 1e-300]], dtype=torch.double)
+    samples = validator.validate((inputs, torch.tensor([*LABELS, 0, 1, 2])))
+    assert samples.ids.tolist() == [0, 1, 2]
+    assert torch.equal(samples.inputs, inputs[:3])
+    reasons = [line["reason"] for line in lines_of(file)]
+    assert sorted(reasons) == ["inputs not finite", *["inputs not finite after scaling"] * 2]
+    strict = Validator(3)
+    strict.scale = validator.scale
+    with pytest.raises(BadInputError, match="Row 0: inputs not finite after scaling"):
+        strict.validate((inputs[3:4], torch.tensor([0])))
+
+
 def test_samples_keep_their_own_ids() -> None:
     validator = Validator(3, "skip")
     given = Samples.of(

@@ -40,6 +40,16 @@ def test_relabelled_rows_are_counted_under_their_new_labels(blobs, blob_model) -
     assert trainer.relabel(blobs.ids, right) == 0
 
 
+def test_the_newest_row_has_not_aged(blob_model) -> None:
+    tracker = Tracker(3, half_life=1)
+    trainer = make_trainer(blob_model, tracker=tracker)
+    trainer.validator.classes = 3
+    for label in (0, 0, 1):
+        trainer.step(Samples.of(torch.ones(1, 2), torch.tensor([label]), trainer.slots))
+    assert trainer.relabel(torch.tensor([2]), torch.tensor([2])) == 1
+    assert tracker.pairs().sum(dim=0).tolist() == pytest.approx([0.75, 0, 1])
+
+
 def test_removed_rows_are_forgotten(blobs, blob_model) -> None:
     trainer = make_trainer(blob_model, ELR())
     trainer.step(blobs)

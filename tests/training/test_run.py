@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tamis import (
     TrainingRun,
 )
 from tamis.checkpoint import MismatchError, files, load_model
+from tamis.data import Picks
 from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
 from tamis.sources import SourceError, TooManyBadError
@@ -170,6 +172,57 @@ def test_whatever_ends_a_run_leaves_all_that_is_of_use(stream: Replay, tmp_path:
         assert run.trainer.validator.seen == 4 * SLOTS
 
 
+def test_an_error_within_a_slot_saves_no_half_of_it(stream: Replay, tmp_path: Path) -> None:
+    """Rows are held by then and not learned from: the checkpoint stays the one before."""
+
+    class Failing(Plausible):
+        failed = False
+
+        def select(self, pool: Samples, *given: Any) -> Picks:
+            if int(pool.ids.max()) >= 4 * 25 and not Failing.failed:
+                Failing.failed = True
+                raise OSError(5, "I/O error")
+            return super().select(pool, *given)
+
+    def failing_trainer() -> Trainer:
+        model = start(mlp, (4,), 3, 0)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        return Trainer(model, optimizer, Failing(), Sliding(60), k=8, tracker=Alarm(3))
+
+    every = SaveEvery(10)
+    with (
+        pytest.raises(OSError, match="I/O error") as found,
+        TrainingRun(tmp_path / "twice", failing_trainer(), save_every=every) as run,
+    ):
+        list(run.train(stream))
+    assert "is saved" not in found.value.__notes__[0]
+    assert "the model is written, the suspects are listed" in found.value.__notes__[0]
+    with TrainingRun(tmp_path / "twice", failing_trainer(), resume=True) as run:
+        assert [slot.number for slot in run.train(stream)] == list(range(20, SLOTS))
+    with TrainingRun(tmp_path / "once", failing_trainer()) as run:
+        list(run.train(stream))
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice")]
+    assert models[0] == models[1]
+
+
+def test_rows_that_were_refused_are_not_acknowledged(stream: Replay, tmp_path: Path) -> None:
+    """A broker would forget them."""
+
+    class Acknowledged(Counted):
+        def acknowledge(self) -> None:
+            acknowledged.append(self.offset)
+
+    acknowledged: list[int] = []
+    bad = Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900)
+    with (
+        pytest.raises(BadInputError, match="not finite") as found,
+        TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(3)) as run,
+    ):
+        list(run.train(Acknowledged([*islice(stream, 5), bad])))
+    assert "slot 5 is saved" in found.value.__notes__[0]
+    assert acknowledged == [0, 3]
+
+
 def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None:
     trainer = make_trainer(patience=3)
 
@@ -231,6 +284,19 @@ def test_a_disk_that_is_full_at_the_end_costs_one_file(
         list(run.train(stream, 20))
     assert (tmp_path / name).exists()
     assert read_metadata(tmp_path).ended == "done"
+
+
+def test_a_disk_that_is_full_for_a_while_costs_no_slot(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata are written again once the shape of the inputs is known."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        fill_disk(monkeypatch, "about.json", "suspects.jsonl")
+        assert len(list(run.train(stream, 20))) == 20
+        monkeypatch.undo()
+    assert run.recorder.failures
+    assert "files for the pages were not written" in " ".join(run.warnings())
+    assert read_metadata(tmp_path).input_shape == (4,)
 
 
 def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
@@ -330,6 +396,64 @@ def test_ctrl_c_ends_the_loop_after_the_slot(stream: Replay, tmp_path: Path) -> 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_leaves_no_time_for_suspects(stream: Replay, tmp_path: Path) -> None:
+    """Where the deadline passes they are left out; state and model are written before them."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        for slot in run.train(stream):
+            if slot.number == 7:
+                signal.raise_signal(signal.SIGINT)
+                assert 0 < run.stop.deadline - monotonic() <= 5
+                run.stop.deadline = monotonic()
+    assert run.saved_slot == 8
+    assert (tmp_path / "model.safetensors").exists()
+    assert not (tmp_path / "suspects.csv").exists()
+    assert read_metadata(tmp_path).ended == "stopped"
+
+
+def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: Path) -> None:
+    """Previews of all suspects take time, and somebody waits for the end."""
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        run.recorder.live.every = 40
+        for slot in run.train(stream):
+            if slot.number == 45:
+                queue = (tmp_path / "suspects.jsonl").read_bytes()
+                signal.raise_signal(signal.SIGTERM)
+                run.stop.deadline += 3600  # however slow the machine is
+    assert len(queue) > 0
+    assert (tmp_path / "suspects.jsonl").read_bytes() == queue
+    assert (tmp_path / "suspects.csv").exists()
+
+
+def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
+    """The last checkpoint is left, and nothing of the slot in progress."""
+
+    def interrupt() -> None:
+        with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(5)) as run:
+            for slot in run.train(stream):
+                if slot.number == 7:
+                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert not (tmp_path / "model.safetensors").exists()
+    with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
+        assert next(iter(run.train(stream))).number == 5
+
+
+def test_decisions_outlive_a_run_that_is_replaced(stream: Replay, tmp_path: Path) -> None:
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 3))
+    path, name = tmp_path / "decisions.jsonl", str(int(next(iter(stream)).ids[0]))
+    Decisions(path).decide(Decision(name, "relabel", "2"))
+    before = path.read_bytes()
+    with TrainingRun(tmp_path, make_trainer(), overwrite=True) as run:
+        list(run.train(stream, 3))
+    held = run.trainer.held()
+    assert held.labels[held.ids == int(name)].tolist() == [2]
+    assert path.read_bytes() == before
 
 
 def test_a_source_that_waits_is_closed_by_a_signal(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tamis.training.step import restore, save_buffers
+from tamis.training.step import descend, restore, save_buffers
 
 
 @pytest.fixture
@@ -27,6 +27,16 @@ def test_buffers_are_restored_if_the_step_has_diverged(model: nn.Module, diverge
     restore(saved, torch.tensor(diverged))
     for name, buffer in model.named_buffers():
         assert torch.equal(buffer, before[name]) == diverged
+
+
+@pytest.mark.parametrize(("length", "taken"), [(0.9e6, True), (1.1e6, False), (1e30, False)])
+def test_a_step_far_too_long_is_not_taken(length: float, taken: bool) -> None:
+    """A step is as long as the gradient times the learning rate."""
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    loss = descend((10 * length * weight).sum(), optimizer)
+    assert bool(loss.isfinite()) == taken
+    assert weight.item() == pytest.approx(-length if taken else 0)
 
 
 def test_two_models_are_saved_together(model: nn.Module) -> None:

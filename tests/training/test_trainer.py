@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tamis import (
     ITLM,
     OGRS,
+    Alarm,
     BadInputError,
     DivergedError,
     Execution,
@@ -33,6 +35,7 @@ from tamis import (
 from tamis.losses import cross_entropy
 from tamis.models import logistic, mlp
 from tamis.selectors import SELECTORS, Selector
+from tamis.selectors.plausible import Neighbours
 from tamis.streams import Constant, Symmetric
 from tamis.training.report import COUNTED
 
@@ -433,3 +436,32 @@ class TestWindow:
         with pytest.raises(ValueError, match=r"Plausible .* set ema, or window"):
             make_trainer(Plausible(), ema=None)
         assert make_trainer(Plausible(), ema=None, window=1).window.length == 1
+
+
+def test_what_is_saved_does_not_grow_with_the_stream() -> None:
+    """Buffer, memory of the selector, tracker: once they are full, they stay as large."""
+
+    def numbers_in(state: Any) -> int:
+        if isinstance(state, Tensor):
+            return state.numel()
+        parts = state.values() if isinstance(state, dict) else state
+        return sum(map(numbers_in, parts)) if isinstance(state, dict | list | tuple) else 1
+
+    generator = torch.Generator().manual_seed(0)
+    model = make_model()
+    trainer = Trainer(
+        model,
+        torch.optim.SGD(model.parameters(), 0.1),
+        Plausible(neighbours=Neighbours(voters=64)),
+        Sliding(60),
+        k=8,
+        tracker=Alarm(3, half_life=50),
+    )
+    sizes = []
+    for number in range(400):
+        labels = torch.randint(3, (5,), generator=generator)
+        inputs = torch.randn(5, 2, generator=generator) + labels[:, None]
+        trainer.step(Samples.of(inputs, labels, 5 * number))
+        if number % 10 == 0:
+            sizes.append(numbers_in(trainer.state_dict()))
+    assert max(sizes[20:]) <= max(sizes[:20])

@@ -415,6 +415,21 @@ def test_a_token_opens_once_then_a_cookie(folder: Path, serve: Serve) -> None:
         assert client.ask("/", Cookie=wrong.encode("utf-8", "replace").decode("latin-1"))[0] == 403
 
 
+def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(given: bytes, token: bytes) -> bool:
+        compared.append((given, token))
+        return given == token
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    access = Access("0.0.0.0", 80, "token")  # noqa: S104
+    assert access.knows(None, "token")
+    assert not access.knows(None, "tokem")
+    assert compared[0] == (b"token", b"token")
+    assert compared[1] == (b"tokem", b"token")
+
+
 def test_who_is_loopback() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))  # noqa: S104

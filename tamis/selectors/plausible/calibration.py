@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tamis.noise import Tracker
-from tamis.noise.tracker import observe, reweight
+from tamis.noise import AgreementFit
+from tamis.noise.agreement import observe, reweight
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
 
 
@@ -16,7 +16,7 @@ from tamis.selectors.plausible.running import RunningMean, State, join_states, l
 class Calibration:
     """Fits the clean ratio and a temperature to how often labels agree with the evidence.
 
-    A `Tracker` does it. It counts above all the rows seen for the first time: the others were
+    An `AgreementFit` does it. It counts above all the rows seen for the first time: the others were
     picked, or not, by the clean ratio fitted before, so that a change would be noticed late or
     never. Old rows fade with the rows looked at, and with the turnover of the pool.
 
@@ -47,7 +47,7 @@ class Calibration:
         self._reset()
 
     def _reset(self) -> None:
-        self._tracker: Tracker | None = None
+        self._fit: AgreementFit | None = None
         self._confidence = RunningMean(self.pace)
         self.clean_ratio, self.temperature = 0.5, 1.0
         self._slots = 0
@@ -61,24 +61,26 @@ class Calibration:
         those of rows in means over the slot. `new` marks rows seen for the first time, in a pool
         of so many `distinct` rows.
         """
-        if self._tracker is None:
-            self._tracker = Tracker(evidence.shape[1], self.half_life)
-        observed = observe(evidence.softmax(dim=1), labels, evidence.shape[1])
+        if self._fit is None:
+            self._fit = AgreementFit(evidence.shape[1], self.half_life)
+        probabilities = evidence.softmax(dim=1)
+        observed = observe(probabilities, labels, evidence.shape[1])
         repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
-        self._tracker.count(reweight(observed, repeats, age))
+        self._fit.count(reweight(observed, repeats, age))
         if self._slots % self.refit_every == 0 or self._slots in self.early_refits:
-            self.clean_ratio, self.temperature = self._tracker.fit(distinct)
+            self.clean_ratio, self.temperature = self._fit.fit(distinct)
         self._slots += 1
         tempered = evidence / self.temperature
-        self._confidence.update(weights @ tempered.softmax(dim=1).amax(dim=1))
-        return (tempered * self.earned()).softmax(dim=1)
+        torch.softmax(tempered, dim=1, out=probabilities)
+        self._confidence.update(weights @ probabilities.amax(dim=1))
+        return torch.softmax(tempered.mul_(self.earned()), dim=1, out=probabilities)
 
     @property
     def started(self) -> bool:
         """Whether any row has been counted."""
-        return self._tracker is not None
+        return self._fit is not None
 
     @property
     def trust(self) -> Tensor:
@@ -90,10 +92,10 @@ class Calibration:
         return self.trust
 
     def state_dict(self) -> State:
-        """Return the tracker, the fit and the running mean; nothing before the first slot."""
-        if self._tracker is None:
+        """Return the counts, the fit and the running mean; nothing before the first slot."""
+        if self._fit is None:
             return {}
-        return join_states({"tracker": self._tracker, "confidence": self._confidence}) | {
+        return join_states({"fit": self._fit, "confidence": self._confidence}) | {
             "clean_ratio": torch.tensor(self.clean_ratio, dtype=torch.float64),
             "temperature": torch.tensor(self.temperature, dtype=torch.float64),
             "slots": torch.tensor(self._slots),
@@ -103,8 +105,8 @@ class Calibration:
         """Restore what `state_dict` returned."""
         self._reset()
         if state:
-            self._tracker = Tracker(len(state["tracker.rows"]), self.half_life)
-            load_states({"tracker": self._tracker, "confidence": self._confidence}, state)
+            self._fit = AgreementFit(len(state["fit.rows"]), self.half_life)
+            load_states({"fit": self._fit, "confidence": self._confidence}, state)
             self.clean_ratio = state["clean_ratio"].item()
             self.temperature = state["temperature"].item()
             self._slots = int(state["slots"])

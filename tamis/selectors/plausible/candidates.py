@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
+from tamis.noise import pairs
 
 FARTHEST = 1e4
 """Times the largest feature of the median row, at least 1, beyond which a row is not used:
@@ -35,9 +35,17 @@ class Candidates(NamedTuple):
         """Return the weight of each row in means over the slot; they sum to 1."""
         return (self.usable / self.usable.sum().clamp_min(1)).to(self.probabilities.dtype)
 
-    def one_hot(self) -> Tensor:
+    def label_shares(self) -> Tensor:
+        """Return the share of each given label."""
+        if self.classes <= pairs.MANY_CLASSES:
+            return self.weights() @ self.one_hot()
+        none = self.probabilities.new_zeros(self.classes)
+        return none.index_put_((self.labels,), self.weights(), accumulate=True)
+
+    def one_hot(self, rows: Tensor | slice = slice(None)) -> Tensor:
         """Return the given labels as probabilities, (rows, classes)."""
-        return functional.one_hot(self.labels, self.classes).to(self.probabilities.dtype)
+        none = torch.zeros_like(self.probabilities[rows])
+        return none.scatter_(1, self.labels[rows][:, None], 1)
 
 
 def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
@@ -49,11 +57,15 @@ def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
     else:
         features = at_least_float(samples.features)
         probabilities = view.probabilities_at(features)
-    usable = usable & features.isfinite().all(dim=1) & probabilities.isfinite().all(dim=1)
+    # Probabilities are at most 1, so that their sum is finite if all of them are.
+    usable = usable & features.isfinite().all(dim=1) & probabilities.sum(dim=1).isfinite()
     usable = usable & in_range(features, usable)
+    if usable.device.type != "cpu" or not usable.all():  # elsewhere it would have to be waited for
+        features = features.masked_fill(~usable[:, None], 0)
+        probabilities = probabilities.masked_fill(~usable[:, None], 0)
     return Candidates(
-        features.masked_fill(~usable[:, None], 0),
-        probabilities.masked_fill(~usable[:, None], 0),
+        features,
+        probabilities,
         samples.labels.clamp_min(0),
         usable,
         samples.uses.to(probabilities.dtype),

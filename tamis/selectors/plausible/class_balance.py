@@ -28,10 +28,10 @@ class ClassBalance:
         self._given, self._voted, self._predicted = (RunningMean(self.pace) for _ in range(3))
 
     def update(
-        self, given: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
+        self, label_shares: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return votes and probabilities, scaled by running shares that count these rows."""
-        shares = self._given.update(weights @ given)
+        shares = self._given.update(label_shares)
         predicted = self._predicted.update(weights @ probabilities)
         voted = self._voted.update(weights @ votes)
         return self._scale(votes, shares, voted), self._scale(probabilities, shares, predicted)
@@ -49,4 +49,4 @@ class ClassBalance:
 
     def _scale(self, rows: Tensor, wanted: Tensor, running: Tensor) -> Tensor:
         rows = rows * (wanted / running.clamp_min(self.least_share))
-        return rows / rows.sum(dim=1, keepdim=True).clamp_min(1e-9)
+        return rows.div_(rows.sum(dim=1, keepdim=True).clamp_min(1e-9))

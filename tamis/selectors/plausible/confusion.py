@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tamis.noise import pairs
 from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.recent_confusion import RecentJoint
 from tamis.selectors.plausible.running import State
 
 
@@ -16,7 +18,8 @@ class Confusion:
     """Estimates the confusion matrix of the labels, and the posterior of the true class by it.
 
     The clean ratio is on the diagonal, the same for all classes. Elsewhere are running shares of
-    each label among the rows of a class.
+    each label among the rows of a class. With more than 128 classes, only pairs of class and label
+    that occurred among recent rows take memory; others have the prior alone (`RecentJoint`).
 
     Parameters
     ----------
@@ -29,12 +32,15 @@ class Confusion:
 
     def __post_init__(self) -> None:
         self._joint = torch.empty(0, 0)
+        self._recent: RecentJoint | None = None
 
-    def update(self, candidates: Candidates, classes: Tensor, clean_ratio: float) -> Tensor:
-        """Return the posterior of each class given the label, and count these rows by it.
+    def posterior(self, candidates: Candidates, classes: Tensor, clean_ratio: float) -> Tensor:
+        """Return the posterior of each class given the label.
 
         `classes` are the probabilities of the classes before the label is known.
         """
+        if candidates.classes > pairs.MANY_CLASSES:
+            return self._posterior_of_many(candidates, classes, clean_ratio)
         if not len(self._joint):
             uniform = torch.full((candidates.classes,), 1 / candidates.classes)
             self._joint = uniform[:, None] * uniform
@@ -42,10 +48,15 @@ class Confusion:
         posterior = (
             classes * self.matrix(clean_ratio, candidates.usable.sum())[:, candidates.labels].T
         )
-        posterior = posterior / posterior.sum(dim=1, keepdim=True)
+        return posterior / posterior.sum(dim=1, keepdim=True)
+
+    def update(self, candidates: Candidates, posterior: Tensor, likeliest: Tensor) -> None:
+        """Count rows by their posterior; with many classes, by their `likeliest` ones alone."""
+        if self._recent:
+            self._recent.update(candidates, posterior, likeliest)
+            return
         weighted = posterior * candidates.weights()[:, None]
         self._joint = self._joint.lerp(weighted.T @ candidates.one_hot(), self.pace)
-        return posterior
 
     def matrix(self, clean_ratio: float, rows: Tensor | int) -> Tensor:
         """Return the confusion matrix, true class by given label, where a slot has so many rows."""
@@ -60,8 +71,27 @@ class Confusion:
 
     def state_dict(self) -> State:
         """Return the running shares of class and label; nothing before the first slot."""
+        if self._recent:
+            return self._recent.state_dict()
         return {"joint": self._joint.clone()} if len(self._joint) else {}
 
     def load_state_dict(self, state: State) -> None:
         """Restore what `state_dict` returned."""
-        self._joint = state["joint"].clone() if state else torch.empty(0, 0)
+        self._joint = state["joint"].clone() if "joint" in state else torch.empty(0, 0)
+        self._recent = None
+        if "own" in state:
+            self._recent = RecentJoint(len(state["own"]), self.pace)
+            self._recent.load_state_dict(state)
+
+    def _posterior_of_many(
+        self, candidates: Candidates, classes: Tensor, clean_ratio: float
+    ) -> Tensor:
+        """Return the posterior where there are many classes."""
+        if self._recent is None:
+            self._recent = RecentJoint(candidates.classes, self.pace)
+        self._recent.to(classes)
+        labels, rows = candidates.labels, candidates.usable.sum().to(classes)
+        posterior = self._recent.of_wrong_labels(classes, labels, rows, self.prior_count)
+        right = clean_ratio * classes.gather(1, labels[:, None])
+        posterior.mul_(1 - clean_ratio).scatter_(1, labels[:, None], right)
+        return posterior.div_(posterior.sum(dim=1, keepdim=True))

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tamis.data import match_ids
-from tamis.selectors.plausible.candidates import Candidates
+from tamis.noise import pairs
+from tamis.selectors.plausible.candidates import FARTHEST, Candidates
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
 
 
@@ -112,8 +113,15 @@ class Neighbours:
 
     def _standardise(self, features: Tensor, weights: Tensor) -> Tensor:
         """Return the features, each of running mean 0 and deviation 1, as unit vectors."""
+        newest = weights @ features.square()
+        if self._square.value is not None:
+            # One huge row alone in a slot passes for usual there, and would outweigh all after it.
+            largest, before = newest.amax(), self._square.value.to(newest).amax()
+            stale = (before > FARTHEST**2 * largest.clamp_min(1)) & (largest > 0)
+            self._mean.restart(weights @ features, stale)
+            self._square.restart(newest, stale)
         mean = self._mean.update(weights @ features)
-        square = self._square.update(weights @ features.square())
+        square = self._square.update(newest)
         deviation = (square - mean.square()).clamp_min(1e-12).sqrt()
         return functional.normalize((features - mean) / deviation)
 
@@ -138,8 +146,21 @@ class Neighbours:
         similarity = (self.sharpness * directions) @ self._directions[:held].T
         similarity.masked_fill_(ids[:, None] == self._ids[:held], -torch.inf)
         similarity = similarity.softmax(dim=1).nan_to_num_(0)  # a row alone has no neighbour
-        given = functional.one_hot(self._labels[:held], classes).to(similarity.dtype)
-        weights = self._weights[:held]
+        labels, weights = self._labels[:held], self._weights[:held]
         weights = torch.where(weights > 0, weights ** self.strictness(), weights)
-        votes = similarity @ (given * weights[:, None])
-        return votes / votes.sum(dim=1, keepdim=True).clamp_min(1e-9)
+        if classes > pairs.MANY_CLASSES:
+            votes = add_columns(similarity.mul_(weights), labels, classes)
+        else:
+            given = functional.one_hot(labels, classes).to(similarity.dtype)
+            votes = similarity @ (given * weights[:, None])
+        return votes.div_(votes.sum(dim=1, keepdim=True).clamp_min(1e-9))
+
+
+def add_columns(values: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Return the sum of the columns of each label, (rows, classes)."""
+    sums = values.new_zeros(len(values), classes)
+    if values.device.type == "cpu":
+        return sums.scatter_add_(1, labels.expand_as(values), values)
+    # On a GPU scatter_add_ adds in any order, and the same seed would not give the same numbers.
+    rows = torch.arange(len(values), device=values.device)[:, None]
+    return sums.index_put_((rows, labels), values, accumulate=True)

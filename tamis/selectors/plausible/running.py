@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 State = dict[str, Tensor]
@@ -37,6 +38,11 @@ class RunningMean:
         mean = self.value
         self.value = newest if mean is None else mean.to(newest).lerp(newest, self.pace)
         return self.value
+
+    def restart(self, newest: Tensor, stale: Tensor) -> None:
+        """Begin again with a value where what there is is stale; nothing waits for the device."""
+        if self.value is not None:
+            self.value = torch.where(stale, newest, self.value.to(newest))
 
     def state_dict(self) -> State:
         """Return the mean; nothing before the first value."""

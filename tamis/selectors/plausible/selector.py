@@ -29,12 +29,13 @@ from tamis.selectors.sampling import (
 class Verdict(NamedTuple):
     """The posterior of the classes of each row, and what it means for the given label.
 
-    `margin` is how far the most likely class is ahead of the next. A label is plausible where no
-    other class is more likely.
+    `confidence` is the probability of the most likely class, `margin` how far it is ahead of the
+    next. A label is plausible where no other class is more likely.
     """
 
     posterior: Tensor
     label_probability: Tensor
+    confidence: Tensor
     margin: Tensor
     plausible: Tensor
 
@@ -103,22 +104,25 @@ class Plausible:
         candidates = look(samples, view, can_be_used)
         new = self.first_looks.update(pool.ids, rows)
         verdict = self.judge(candidates, samples.ids, new, len(pool))
-        targets, eligible = self._targets(candidates, verdict)
+        relabelled = self._relabelled(verdict)
+        eligible = verdict.plausible | relabelled
         # Where nothing is usable the model has diverged: pick all the same, the trainer finds out.
         good = torch.where(candidates.usable.any(), candidates.usable, can_be_used)
         likely = verdict.label_probability.masked_fill(~good, -1)
         likeliest = likely.topk(min(self.least_picks, k, len(rows))).indices
         eligible = eligible.index_fill(0, likeliest, True) & good
-        difficulty = 1.01 - (targets * candidates.probabilities).sum(dim=1)
+        difficulty = 1.01 - learned(candidates, verdict, relabelled)
         margin = verdict.margin.clamp_min(1e-4)
         weights = margin**self.confidence_weight * difficulty**self.difficulty_weight
         # The k highest of log weight plus Gumbel noise are k draws by weight, none twice.
         gumbel = -(-uniform.clamp(1e-9, 1 - 1e-7).log()).log()
         scores = torch.where(eligible, weights.log() + gumbel, -torch.inf)
         best = scores.topk(min(k, len(rows))).indices
-        return Picks.only(
-            rows[best], eligible[best], targets=targets[best] if self.pseudo_labels else None
-        )
+        targets = None
+        if self.pseudo_labels:
+            given = candidates.one_hot(best)
+            targets = torch.where(relabelled[best][:, None], verdict.posterior[best], given)
+        return Picks.only(rows[best], eligible[best], targets=targets)
 
     def judge(self, candidates: Candidates, ids: Tensor, new: Tensor, distinct: float) -> Verdict:
         """Return how plausible the labels of these rows are, and update every part by them.
@@ -130,17 +134,19 @@ class Plausible:
         weights = candidates.weights()
         votes, places = self.neighbours.update(candidates, ids, self.calibration.clean_ratio)
         votes, probabilities = self.class_balance.update(
-            candidates.one_hot(), votes, candidates.probabilities, weights
+            candidates.label_shares(), votes, candidates.probabilities, weights
         )
-        evidence = self.vote_weight * (votes + self.smoothing).log()
-        evidence = evidence + self.model_weight * (probabilities + self.smoothing).log()
+        evidence = (votes + self.smoothing).log_().mul_(self.vote_weight)
+        evidence.add_((probabilities + self.smoothing).log_().mul_(self.model_weight))
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
         classes = self.calibration.update(evidence, labels, weights, new, distinct)
-        posterior = self.confusion.update(candidates, classes, self.calibration.clean_ratio)
+        posterior = self.confusion.posterior(candidates, classes, self.calibration.clean_ratio)
+        likeliest = posterior.topk(2, dim=1)
+        self.confusion.update(candidates, posterior, likeliest.indices)
         right = posterior.gather(1, candidates.labels[:, None])[:, 0]
         self.neighbours.set_weights(places, right, candidates.usable)
-        first, second = posterior.topk(2, dim=1).values.unbind(dim=1)
-        return Verdict(posterior, right, first - second, right >= first)
+        first, second = likeliest.values.unbind(dim=1)
+        return Verdict(posterior, right, first, first - second, right >= first)
 
     def clean_ratio(self) -> float | None:
         """Return the estimated clean ratio; None before the first slot."""
@@ -172,13 +178,19 @@ class Plausible:
             "confusion": self.confusion,
         }
 
-    def _targets(self, candidates: Candidates, verdict: Verdict) -> tuple[Tensor, Tensor]:
-        """Return the target of each row, and which rows may be picked."""
-        targets = candidates.one_hot()
+    def _relabelled(self, verdict: Verdict) -> Tensor:
+        """Return a mask of the rows that have the posterior as their target."""
         if not self.pseudo_labels:
-            return targets, verdict.plausible
-        confident = verdict.posterior.amax(dim=1) >= self.pseudo_label_confidence
+            return torch.zeros_like(verdict.plausible)
+        confident = verdict.confidence >= self.pseudo_label_confidence
         trusted = self.calibration.trust >= self.pseudo_label_trust
-        relabelled = ~verdict.plausible & confident & trusted
-        targets = torch.where(relabelled[:, None], verdict.posterior, targets)
-        return targets, verdict.plausible | relabelled
+        return ~verdict.plausible & confident & trusted
+
+
+def learned(candidates: Candidates, verdict: Verdict, relabelled: Tensor) -> Tensor:
+    """Return the probability that the model gives to the target of each row."""
+    given = candidates.probabilities.gather(1, candidates.labels[:, None])[:, 0]
+    if relabelled.device.type == "cpu" and not relabelled.any():
+        return given
+    other = (verdict.posterior * candidates.probabilities).sum(dim=1)
+    return torch.where(relabelled, other, given)

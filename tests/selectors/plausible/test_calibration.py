@@ -44,7 +44,7 @@ def test_counts_fade_with_rows_and_with_the_turnover_of_the_pool(new: int) -> No
         update(rule, slot, new, distinct=48)
         faded = 0.5 ** (24 / 100 + new / (0.5 * 48))
         weight = weight * faded + new + (24 - new) / 32
-    counted: Tensor = rule.state_dict()["tracker.rows"].sum()
+    counted: Tensor = rule.state_dict()["fit.rows"].sum()
     assert counted.item() == pytest.approx(weight)
 
 

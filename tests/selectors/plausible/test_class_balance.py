@@ -13,7 +13,7 @@ def update(rule: ClassBalance, seed: int) -> tuple:
     rows = double(make_candidates(12, 4, 3, seed))
     votes = torch.rand(12, 4, generator=Generator().manual_seed(seed), dtype=torch.float64)
     votes[:, 3] = 0  # a class that nobody votes for
-    scaled = rule.update(rows.one_hot(), votes, rows.probabilities, rows.weights())
+    scaled = rule.update(rows.label_shares(), votes, rows.probabilities, rows.weights())
     return rows, votes, scaled
 
 
@@ -30,9 +30,9 @@ def test_scaled_rows_are_those_of_the_loops() -> None:
 
 
 def test_a_class_that_is_predicted_too_seldom_is_scaled_up() -> None:
-    rule, given = ClassBalance(), torch.eye(2).repeat(10, 1)
+    rule, shares = ClassBalance(), torch.full((2,), 0.5)
     probabilities, weights = torch.tensor([[0.9, 0.1]]).repeat(20, 1), torch.full((20,), 1 / 20)
-    _, scaled = rule.update(given, probabilities, probabilities, weights)
+    _, scaled = rule.update(shares, probabilities, probabilities, weights)
     torch.testing.assert_close(scaled, torch.full((20, 2), 0.5))
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
+from tamis.noise import pairs
 from tamis.selectors.plausible import Neighbours
 from tests.support.plausible_loops import (
     NeighbourLoops,
@@ -16,9 +17,13 @@ from tests.support.plausible_loops import (
 )
 
 
+@pytest.mark.parametrize("most_dense", [128, 3])
 @pytest.mark.parametrize(("classes", "width", "voters"), [(2, 1, 30), (4, 6, 9), (10, 3, 200)])
-def test_votes_are_those_of_the_loops(classes: int, width: int, voters: int) -> None:
+def test_votes_are_those_of_the_loops(
+    classes: int, width: int, voters: int, most_dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The ring fills up and wraps round; rows recur; one has fewer voters than a slot has rows."""
+    monkeypatch.setattr(pairs, "MANY_CLASSES", most_dense)
     rule = Neighbours(voters=voters)
     loops, generator = NeighbourLoops(classes, rule), Generator().manual_seed(1)
     every = make_candidates(40, classes, width, classes)

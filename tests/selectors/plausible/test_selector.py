@@ -77,7 +77,7 @@ class Loops:
         order = [sorted(row, reverse=True) for row in posteriors]
         margin = [first - second for first, second, *_ in order]
         plausible = [row.index(max(row)) == y for row, y in zip(posteriors, labels, strict=True)]
-        return posteriors, right, margin, plausible
+        return posteriors, right, [first for first, *_ in order], margin, plausible
 
 
 def judge(rule: Plausible, candidates: Candidates, ids: Tensor) -> Verdict:
@@ -114,7 +114,7 @@ def test_a_verdict_is_that_of_the_loops(classes: int, width: int, voters: int, f
         expected = loops.judge(*(column.tolist() for column in columns))
         for ours, theirs in zip(found, expected, strict=True):
             assert_near(ours, theirs)
-        verdicts += expected[3]
+        verdicts += expected[4]
     assert 0 < sum(verdicts) < len(verdicts), "a case of one verdict only shows little"
 
 
@@ -490,3 +490,35 @@ def test_one_huge_row_leaves_no_trace(value: float, kept: bool) -> None:
     assert all(bool(part.isfinite().all()) for part in state.values())
     usual = view.features(data.inputs[:200]).square().max()
     assert state["neighbours.square.value"].max() <= usual
+
+
+@pytest.mark.parametrize("value", [1e6, 1e12, 1e18])
+def test_a_huge_row_alone_in_the_first_slot_is_forgotten(value: float) -> None:
+    """The running scale begins again where it is far beyond what came since."""
+    data, rule, rng = digits(), Plausible(), Generator().manual_seed(0)
+    view = ModelView(start(mlp, data.input_shape, 10, 0))
+    first = Samples.of(torch.full((1, *data.input_shape), value), torch.tensor([0]), 10**6)
+    rule.select(first, view, 50, rng)
+    usual = Plausible()
+    pool = Samples.of(data.inputs[:200].clone(), data.labels[:200])
+    for _ in range(3):
+        rule.select(pool, view, 50, rng)
+        usual.select(pool, view, 50, rng)
+    state, expected = rule.state_dict(), usual.state_dict()
+    assert all(bool(part.isfinite().all()) for part in state.values())
+    for name in ("neighbours.mean.value", "neighbours.square.value"):
+        torch.testing.assert_close(state[name], expected[name], rtol=0.1, atol=0.1)
+
+
+def test_a_slot_without_usable_rows_changes_no_scale() -> None:
+    rule = Plausible()
+    state = {}
+    for usable in (True, False):
+        features = torch.full((4, 3), 1e5)
+        candidates = Candidates(
+            features * usable, torch.full((4, 2), 0.5), torch.tensor([0, 1, 0, 1]),
+            torch.full((4,), usable), torch.zeros(4),
+        )  # fmt: skip
+        rule.judge(candidates, torch.arange(4), torch.zeros(4, dtype=torch.bool), 4)
+        state[usable] = rule.state_dict()["neighbours.square.value"]
+    assert torch.allclose(state[False], 0.95 * state[True])

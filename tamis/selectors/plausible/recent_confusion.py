@@ -1,0 +1,103 @@
+"""The confusion of many classes: only pairs of class and label that occurred take memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tamis.noise.pairs import matching_pairs
+from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.running import State
+
+MOST_PAIRS = 131_072
+"""Pairs kept, the newest: those of 512 slots of 128 candidates. With the default pace older ones
+weigh less than 0.006 of a new one."""
+
+
+class RecentJoint:
+    """Running shares of class and label, as a matrix of them would have them.
+
+    Exact are the share of each class and, on the diagonal, of each class with its own label.
+    Elsewhere are the likeliest classes of recent rows, and next to nothing for any other pair.
+    """
+
+    def __init__(self, classes: int, pace: float) -> None:
+        self.pace = pace
+        self._classes = torch.full((classes,), 1 / classes)
+        self._own = torch.full((classes,), 1 / classes**2)
+        self._rest = torch.tensor(1 / classes**2)  # what each pair has left of its first share
+        self._pairs = torch.zeros(2, MOST_PAIRS, dtype=torch.long)  # labels and classes
+        self._shares = torch.zeros(MOST_PAIRS)
+        self._written = 0
+
+    def of_wrong_labels(
+        self, classes: Tensor, labels: Tensor, rows: Tensor, prior: float
+    ) -> Tensor:
+        """Return the probabilities `classes` times that of the label, where it is wrong.
+
+        A slot has so many `rows`, by which shares become counts; `prior` is added to each.
+        """
+        scale, count = rows / self.pace, len(self._classes)
+        wrong = (self._classes - self._own) * scale + prior * (count - 1)
+        found = classes * ((self._rest * scale + prior) / wrong)
+        # The pairs of these labels, each added up, and the rows that have the label of a pair.
+        marked = torch.zeros(count, dtype=torch.bool, device=labels.device)
+        marked[labels] = True
+        near = marked[self._pairs[0]].nonzero()[:, 0]
+        keys, place = (self._pairs[0, near] * count + self._pairs[1, near]).unique(
+            return_inverse=True
+        )
+        shares = self._shares.new_zeros(len(keys))
+        shares.index_put_((place,), self._shares[near], accumulate=True)
+        at, pair = matching_pairs(labels, keys // count)
+        columns = keys[pair] % count
+        found[at, columns] += classes[at, columns] * shares[pair] * scale / wrong[columns]
+        return found
+
+    def update(self, candidates: Candidates, posterior: Tensor, likeliest: Tensor) -> None:
+        """Count rows by the posterior of their class, and by pairs of the `likeliest` classes."""
+        weights, labels = candidates.weights(), candidates.labels
+        self._classes = self._classes.lerp(weights @ posterior, self.pace)
+        right = weights * posterior.gather(1, labels[:, None])[:, 0]
+        own = torch.zeros_like(self._own).index_put_((labels,), right, accumulate=True)
+        self._own = self._own.lerp(own, self.pace)
+        self._rest = self._rest * (1 - self.pace)
+        self._shares *= 1 - self.pace
+        wrong = (likeliest != labels[:, None]) * weights[:, None]
+        shares = self.pace * wrong * posterior.gather(1, likeliest)
+        given = labels[:, None].expand_as(likeliest)
+        self._write(given.flatten(), likeliest.flatten(), shares.flatten())
+
+    def to(self, like: Tensor) -> None:
+        """Follow the rows to their device and precision."""
+        self._classes, self._own = self._classes.to(like), self._own.to(like)
+        self._rest, self._shares = self._rest.to(like), self._shares.to(like)
+        self._pairs = self._pairs.to(like.device)
+
+    def state_dict(self) -> State:
+        """Return the shares; pairs oldest first."""
+        held = min(self._written, MOST_PAIRS)
+        order = (self._written - held + torch.arange(held)) % MOST_PAIRS
+        order = order.to(self._pairs.device)
+        return {
+            "classes": self._classes.clone(),
+            "own": self._own.clone(),
+            "rest": self._rest.clone(),
+            "pairs": self._pairs[:, order],
+            "shares": self._shares[order],
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned."""
+        self._classes, self._own = state["classes"].clone(), state["own"].clone()
+        self._rest, self._written = state["rest"].clone(), 0
+        self.to(self._own)
+        self._shares.zero_()
+        self._write(state["pairs"][0], state["pairs"][1], state["shares"])
+
+    def _write(self, labels: Tensor, classes: Tensor, shares: Tensor) -> None:
+        count = min(len(labels), MOST_PAIRS)
+        places = (self._written + torch.arange(count, device=labels.device)) % MOST_PAIRS
+        self._pairs[:, places] = torch.stack([labels, classes])[:, -count:]
+        self._shares[places] = shares[-count:]
+        self._written += count

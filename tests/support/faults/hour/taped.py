@@ -1,0 +1,163 @@
+"""tamis stream in a process of its own, with a tape; or the unbroken run of such a tape.
+
+The words are
+
+    TAPE stream ADDRESS ...
+    TAPE --replay OTHER SENT RUN stream ADDRESS ...
+
+The second trains on the slots of another tape as far as they are in a checkpoint of its run, row by
+row from the file of what was sent, and meets each decision at the slot at which the other run did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from time import time
+from typing import Any
+
+import torch
+
+from tamis.cli import train_stream
+from tamis.cli.main import main
+from tamis.runs import Decisions, RunFiles
+from tamis.runs.json_lines import Tail
+from tamis.sources.protocol import Batch
+from tamis.training.recorder import RunRecorder
+from tests.support.faults.hour.tape import Recorder, Tape, saved_slots
+from tests.support.faults.runs import checksum
+from tests.support.wait import wait_until
+
+CORRECT, UPDATE, MEASURE = RunRecorder.correct, RunRecorder.update, train_stream.measure
+
+
+def record(tape: Recorder) -> None:
+    """Write down what each slot is given, and what it comes to."""
+    arrived: dict[str, Any] = {}
+
+    def correct(self: RunRecorder, samples: Any, names: Any = None) -> Any:
+        ids = samples.ids.tolist()
+        answer = CORRECT(self, samples, names)
+        arrived.update(ids=ids, known=len(self.own.decisions.lines))
+        return answer
+
+    def update(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        UPDATE(self, slot, samples, names)
+        held = self.trainer.held()
+        tape.add(
+            {"slot": slot.number}
+            | arrived
+            | {
+                "applied": len(self.own.decisions.lines),
+                "picked": checksum(slot.picked)[:16],
+                "held": checksum([held.ids, held.labels])[:16],
+                "weights": checksum(self.trainer.model.state_dict())[:16],
+            }
+        )
+
+    def measure(options: Any, feed: Any) -> Any:
+        found = shape, mean, deviation = MEASURE(options, feed)
+        if not train_stream.resumes(options):
+            parts = [mean.tolist(), deviation.tolist()]
+            tape.add({"scale": parts, "shape": list(shape)})
+        return found
+
+    RunRecorder.correct, RunRecorder.update = correct, update  # type: ignore[method-assign]
+    train_stream.measure = measure
+
+
+def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
+    """Have the next stream read the slots of another tape."""
+    record(tape)
+    correct, update = RunRecorder.correct, RunRecorder.update
+    decisions, written = Decisions(run / RunFiles.decisions), 0
+
+    def decide(self: RunRecorder, count: int) -> None:
+        nonlocal written
+        if count > written:
+            decisions.refresh()
+            with self.own.decisions.path.open("a") as file:
+                for line in decisions.lines[written:count]:
+                    file.write(json.dumps(line.to_json()) + "\n")
+            written = count
+
+    def corrected(self: RunRecorder, samples: Any, names: Any = None) -> Any:
+        decide(self, other.slots[self.trainer.slots]["known"])
+        return correct(self, samples, names)
+
+    def updated(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        decide(self, other.slots[slot.number]["applied"])
+        update(self, slot, samples, names)
+
+    def measure(options: Any, feed: Any) -> Any:
+        wait_until(lambda: saved_slots(run), what="a checkpoint")
+        other.refresh()
+        shape = tuple(other.scale["shape"])
+        mean, deviation = (torch.tensor(part) for part in other.scale["scale"])
+        tape.add(other.scale)
+        return shape, mean, deviation
+
+    RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
+    train_stream.measure = measure
+    train_stream.open_source = lambda *_, **__: Replayed(other, sent, run)  # type: ignore[assignment]
+
+
+class Replayed:
+    """The good records of a tape, slot by slot, as a source."""
+
+    def __init__(self, tape: Tape, sent: Path, run: Path) -> None:
+        self.tape = tape
+        self.run = run
+        self.sent = Tail(sent)
+        self.records: dict[int, Any] = {}
+        self._stopped = Event()
+
+    def read(self, offset: Any = None) -> Iterator[Batch]:
+        """Yield the records of each slot once no kill can undo it."""
+        number = 0
+        while not self._stopped.is_set():
+            saved = saved_slots(self.run)
+            self.tape.refresh()
+            for about in self.sent.read():
+                if about["fault"] is None:
+                    self.records[about["id"]] = json.loads(about["line"])
+            while number < saved or self.tape.ended:
+                if number not in self.tape.slots:
+                    return
+                ids = self.tape.slots[number]["ids"]
+                yield Batch([self.records[id_] for id_ in ids], ids, {"slot": number}, time())
+                number += 1
+            self._stopped.wait(1)
+
+    def acknowledge(self, offset: Any) -> None:
+        """Do nothing."""
+
+    def behind(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        self._stopped.set()
+
+
+def run(output: str, words: list[str]) -> None:
+    """Do what the words ask for, in this process and with this file for all that it prints."""
+    handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+    os.environ["COLUMNS"] = "200"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    torch.set_num_threads(1)
+    own, words = Recorder(Path(words[0])), words[1:]
+    own.add({"start": os.getpid()})
+    if words[0] == "--replay":
+        replay(own, Tape(Path(words[1])), Path(words[2]), Path(words[3]))
+        words = words[4:]
+    else:
+        record(own)
+    sys.exit(main(words))
