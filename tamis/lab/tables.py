@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,8 @@ class Cell(NamedTuple):
 class Measured:
     """What a method made of a cell; `average_precision` is NaN where it finds no suspects.
 
-    Seconds and the peak of memory are those of the process; `suspect_seconds` are further ones.
+    Seconds are of one processor, whatever else the machine does; `suspect_seconds` are further
+    ones. The peak of memory is that of the process.
     """
 
     accuracy: float
@@ -129,7 +130,7 @@ def tamis_on(cell: Cell) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         write(path, rows.train, rows.given)
-        started = perf_counter()
+        started = process_time()
         validator = Validator()
         table = open_table(path, LABEL, validator)
         classes = validator.classes = len(table.classes)
@@ -153,14 +154,14 @@ def tamis_on(cell: Cell) -> Measured:
             trainer.step(next(chunks, (None, None))[0])
         test = torch.from_numpy(table.schema.encode(rows.test.columns))
         accuracy = trainer.accuracy(test, torch.from_numpy(rows.test.labels))
-        trained = perf_counter()
+        trained = process_time()
         scorer = LabelScorer(trainer.averaged, spread_over(trainer.held()))
         scores = torch.cat([scorer.scores(samples)[0] for samples, _ in table.named()])
     return Measured(
         accuracy.ema or accuracy.raw,
         average_precision(scores, ~rows.clean),
         trained - started,
-        perf_counter() - trained,
+        process_time() - trained,
         peak_mb(),
     )
 
@@ -172,10 +173,10 @@ def sklearn_on(build: Callable[[Encoded, int], Any], finds_suspects: bool, cell:
     rows = split(cell)
     encoded = encode(rows)
     given = rows.given.numpy()
-    started = perf_counter()
+    started = process_time()
     model = build(encoded, cell.seed).fit(encoded.rows, given)
     accuracy = (model.predict(encoded.test) == rows.test.labels).mean()
-    trained = perf_counter()
+    trained = process_time()
     precision = float("nan")
     if finds_suspects:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=cell.seed)
@@ -184,7 +185,7 @@ def sklearn_on(build: Callable[[Encoded, int], Any], finds_suspects: bool, cell:
         ranked = rank_by_cleanlab(rows.given, torch.from_numpy(predicted), "self_confidence")
         precision = average_precision(ranked, ~rows.clean)
     return Measured(
-        float(accuracy), precision, trained - started, perf_counter() - trained, peak_mb()
+        float(accuracy), precision, trained - started, process_time() - trained, peak_mb()
     )
 
 

@@ -50,6 +50,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "run"
     arguments = ["train", str(table), "--label", "digit", "--id", "name", "--out", str(out)]
+    arguments += ["--model", "mlp"]
     assert main([*arguments, "--rows-per-slot", "50", "--slots", "600"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "2 rows rejected" in printed

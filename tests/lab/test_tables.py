@@ -58,7 +58,8 @@ def test_the_file_and_the_page(tmp_path: Path) -> None:
     for line in lines:
         append(tmp_path / "tables.csv", line)
     assert read(tmp_path / "tables.csv") == lines
-    page = page_of(lines)
+    alone = Line("tamis", Cell("other", "symmetric", 0.2, 0), Measured(0.1, 0.1, 1.0, 1.0, 1.0))
+    page = page_of([*lines, alone])  # a cell that other methods have not been run on
     assert "| tamis | .900 | .900 | .450 | .450 |" in page
     assert "| small (1) | .900 | .800 random forest |" in page
     assert "1.0 + 2.0 s, 100 MB" in page

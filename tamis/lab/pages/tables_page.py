@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import NamedTuple
@@ -23,7 +24,13 @@ class Line(NamedTuple):
 
 
 def page_of(lines: Sequence[Line]) -> str:
-    """Return the tables of the page: means over tables, each table, time and memory."""
+    """Return the tables of the page: means over tables, each table, time and memory.
+
+    A cell that not every method has been run on does not count.
+    """
+    methods = {line.method for line in lines}
+    ran = Counter(line.cell for line in lines)
+    lines = [line for line in lines if ran[line.cell] == len(methods)]
     return "\n\n".join([means(lines), by_table(lines), costs(lines)])
 
 
@@ -36,11 +43,13 @@ def names(lines: Sequence[Line], field: str = "method") -> list[str]:
 def average(
     lines: Sequence[Line], method: str, wrong: float | None, get: Callable[[Measured], float]
 ) -> float:
-    """Return the mean over tables of each table's mean: all tables count the same."""
+    """Return the mean over tables of each table's mean, of what was measured."""
     values: dict[str, list[float]] = {}
     for line in lines:
-        if line.method == method and line.cell.wrong in (wrong or line.cell.wrong, None):
-            values.setdefault(line.cell.table, []).append(get(line.measured))
+        value = get(line.measured)
+        wanted = line.method == method and wrong in (None, line.cell.wrong)
+        if wanted and not math.isnan(value):
+            values.setdefault(line.cell.table, []).append(value)
     return mean(map(mean, values.values())) if values else math.nan
 
 

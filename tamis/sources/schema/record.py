@@ -19,7 +19,7 @@ from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
 from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.column import Column
-from tamis.sources.schema.frames import columns_of
+from tamis.sources.schema.frames import columns_of, frame_kinds
 from tamis.sources.schema.infer import infer_columns, kind_named
 from tamis.sources.schema.text import Text
 from tamis.sources.validation import BadInputError
@@ -222,7 +222,9 @@ def infer_schema(
         classes = in_order({text_of(cell) for cell in columns.get(label, ())} - {""})
     left = {label, id, *drop}
     inputs = {name: cells for name, cells in columns.items() if name not in left}
-    return Schema(infer_columns(inputs, kinds or {}, named=named), label, tuple(classes), id)
+    declared = {name: kind for name, kind in frame_kinds(table).items() if name in inputs}
+    chosen = declared | dict(kinds or {})
+    return Schema(infer_columns(inputs, chosen, named=named), label, tuple(classes), id)
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

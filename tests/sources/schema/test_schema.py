@@ -182,7 +182,7 @@ def test_frames_with_types_have_the_kinds_of_their_columns() -> None:
         }
     )
     frame.loc[5, "when"] = pd.NaT
-    schema = infer_schema(frame, label="y", kinds={"shop": "category"})
+    schema = infer_schema(frame, label="y")
     assert [column.kind for column in schema.columns] == [
         "number", "number", "boolean", "boolean", "datetime", "category",
     ]  # fmt: skip
