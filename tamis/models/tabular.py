@@ -148,7 +148,9 @@ class NumberEmbedding(nn.Module):
         self.register_buffer("factor", (1 / scale).clamp(max=LARGEST).float())
         self.register_buffer("starts", edges[:-1].T.float().contiguous())
         lengths = edges.diff(dim=0).T
-        self.register_buffer("shares", torch.where(lengths > 0, 1 / lengths, 0).clamp(max=LARGEST).float())
+        self.register_buffer(
+            "shares", torch.where(lengths > 0, 1 / lengths, 0).clamp(max=LARGEST).float()
+        )
         self.width = numbers.shape[1] * (1 + bins)
 
     def forward(self, numbers: Tensor) -> Tensor:
