@@ -241,7 +241,7 @@ def test_bad_rows_are_explained(command: Command, tmp_path: Path, capsys) -> Non
 
 
 @pytest.mark.parametrize("model", ["mlp", "TableModel"])
-def test_a_huge_number_costs_at_most_its_row(
+def test_a_huge_number_costs_its_row_and_no_other(
     model: str, command: Command, rows: Rows, tmp_path: Path
 ) -> None:
     """One 1e20 decides no scale; a row that is infinite after scaling is rejected, once.
