@@ -29,7 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(finished: Path, tmp_path: Path) -> Path:
-    """Give a test a copy of its own."""
+    """Return a copy for one test."""
     copy = tmp_path / "run"
     shutil.copytree(finished, copy)
     return copy

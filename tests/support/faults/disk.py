@@ -35,7 +35,7 @@ CALLS = {"fsync": (os, 6), "mkdir": (Path, 1), "rename": (Path, 1), "open": (Pat
 
 @contextmanager
 def failing(name: str, nth: int, number: int) -> Iterator[list[str]]:
-    """Let the nth call of a kind fail, and record it in the list."""
+    """Make the nth call of a kind fail, and record it in the list."""
     owner, _ = CALLS[name]
     original: Callable[..., Any] = getattr(owner, name)
     left, fired = nth, []
@@ -54,7 +54,7 @@ def failing(name: str, nth: int, number: int) -> Iterator[list[str]]:
 
 @contextmanager
 def small_files(most: int) -> Iterator[list[str]]:
-    """Let the system itself refuse what goes beyond so many bytes, half of a piece written."""
+    """Make the system itself refuse what goes beyond so many bytes, half of a piece written."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
     try:
@@ -147,7 +147,7 @@ def read_only(folder: Path) -> Iterator[list[str]]:
 
 
 def failing_disks(folder: Path, trials: int, seed: int = 0) -> Row:
-    """Let the disk fail in all ways; one trial in five is a real one that is full or read-only."""
+    """Make the disk fail in all ways; one trial in five is a real one that is full or read-only."""
     rng, good, real, wanted = rng_of(seed), 0, 0, unbroken()
     mounting = can_mount(folder)
     for trial in range(trials):

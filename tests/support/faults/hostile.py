@@ -77,7 +77,7 @@ class Forge:
         self.file("state.json", json.dumps(tree).encode())
 
     def tensor(self, name: str, shape: list[int], size: int | None = None) -> None:
-        """Give a tensor another shape; with a size, one that the file has room for, but no data."""
+        """Change the shape of a tensor; with a size, to one that has room but no data."""
         content = self.path("tensors.safetensors").read_bytes()
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
@@ -128,7 +128,7 @@ def folder_for_a_file(forge: Forge) -> None:
 
 
 def overlapping(forge: Forge) -> None:
-    """Let two tensors lie in one place."""
+    """Put two tensors in one place."""
     content = forge.path("tensors.safetensors").read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

@@ -57,7 +57,7 @@ class Plain:
         return -math.log(self.probabilities(x)[y])
 
     def gradient(self, x: list[float], y: int) -> list[float]:
-        """Give that of the cross entropy in the logits."""
+        """Return that of the cross entropy in the logits."""
         return [p - (c == y) for c, p in enumerate(self.probabilities(x))]
 
     def step(self, rate: float, rows: list[list[float]], gradients: list[list[float]]) -> None:

@@ -30,7 +30,7 @@ def joint_loss(first, second, x: list[float], y: int) -> float:
 
 
 def joint_gradient(own, other, x: list[float], y: int) -> list[float]:
-    """Give that of the joint loss in the logits of one model, by hand."""
+    """Return that of the joint loss in the logits of one model, by hand."""
     p, q = own.probabilities(x), other.probabilities(x)
     pull = [a * (math.log(a / b) - kl(p, q)) + a - b for a, b in zip(p, q, strict=True)]
     supervised = own.gradient(x, y)

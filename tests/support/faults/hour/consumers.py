@@ -173,7 +173,7 @@ class Consumer:
         self.unbroken = Forked(output, *words, *self.words, "--out", folder)
 
     def end_unbroken(self) -> None:
-        """Have the unbroken run go on to the end of the tape, and wait for it."""
+        """Wait until the unbroken run has reached the end of the tape."""
         assert self.unbroken
         Recorder(self.tape.path).add({"end": True})
         if status := self.unbroken.wait():

@@ -72,7 +72,7 @@ def record(tape: Recorder) -> None:
 
 
 def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
-    """Have the next stream read the slots of another tape."""
+    """Make the next stream read the slots of another tape."""
     record(tape)
     correct, update = RunRecorder.correct, RunRecorder.update
     decisions, written = Decisions(run / RunFiles.decisions), 0
