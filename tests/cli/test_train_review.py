@@ -256,6 +256,7 @@ def test_a_tracker_that_fails_on_the_way_costs_a_warning(
     assert main(command(table, tmp_path, "--slots", 20, "--log", "mlflow")) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Warning: mlflow did not get all numbers (the server is gone)." in printed
+    assert printed.count("did not get all numbers") == 1  # dropped: not even closed
     assert len(read_lines(tmp_path / "log.jsonl")) == 20
 
 

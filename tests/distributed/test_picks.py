@@ -148,6 +148,8 @@ def test_pairs_are_numbered_apart() -> None:
     ids = torch.cat([slot.ids for slot in trainer.run(*streams)])
     assert set(ids.tolist()) <= set(range(16))
     assert {number % 2 for number in ids.tolist()} == {0, 1}
+    held = trainer.held().ids
+    assert len(held.unique()) == len(held) == 16
 
 
 def test_streams_that_end_apart_and_one_that_never_began() -> None:

@@ -110,3 +110,9 @@ def bomb(side: int) -> bytes:
 def test_what_is_no_picture_is_refused(value: Any) -> None:
     with pytest.raises(BadRecordError):
         images()({"image": value, "label": 0})
+
+
+def test_a_picture_too_large_is_refused_before_it_is_decoded() -> None:
+    """Larger ones are refused by Pillow itself."""
+    with pytest.raises(BadRecordError, match="picture too large"):
+        images()({"image": bomb(8_000), "label": 0})
