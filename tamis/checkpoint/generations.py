@@ -185,6 +185,13 @@ class Checkpoints:
         reasons = "; ".join(f"{number}: {why}" for number, why in self.damaged.items())
         raise RefusedError(f"No checkpoint in {self.folder} can be read ({reasons}).")
 
+    def read_offset(self) -> Any:
+        """Return the offset of the newest generation that can be read, None where there is none."""
+        for number in reversed(self.generations()):
+            with suppress(DamagedFileError, OSError):
+                return read_manifest(self._path(number)).offset
+        return None
+
     def generations(self) -> list[int]:
         """List the generations there, oldest first, damaged or not."""
         paths = self.folder.iterdir() if self.folder.is_dir() else ()

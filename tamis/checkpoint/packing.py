@@ -126,7 +126,8 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview
     yield text
     for tensor in tensors.values():
         if tensor.numel():
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            # One number of a column counts as contiguous whatever its stride, and has no bytes.
+            flat = tensor.detach().cpu().contiguous().as_strided((tensor.numel(),), (1,))
             yield memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import copy
 import importlib
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -18,11 +18,18 @@ from torch import Tensor, nn
 from tamis.buffers import BUFFERS, PuriDivER
 from tamis.errors import UsageError
 from tamis.models import MODELS, Scale, start
+from tamis.models.tabular import TableModel
 from tamis.noise import Alarm
 from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
-from tamis.sources import Validator
+from tamis.sources import Schema, Validator
 from tamis.training import Execution, Trainer
+
+PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000}
+"""Settings of a run whose size is not known, or whose model is not the one for tables."""
+
+
+TABLE_MODEL = TableModel.__name__
 
 
 def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
@@ -86,23 +93,50 @@ def build_model(
     return nn.Sequential(Scale(mean, deviation), inner)
 
 
-def scale_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def check_model(options: Namespace, schema: Schema | None) -> None:
+    """Raise where a model of numbers would take codes of categories and texts for numbers."""
+    plain = [model.__name__ for model in MODELS]
+    if schema and schema.is_mixed and options.model.lower() in plain:
+        name = next(c for c in schema.inputs if c.part != "numbers")
+        raise UsageError(
+            f"--model {options.model} takes numbers, and {name.name!r} is {name.kind}: leave out"
+            " --model, or --drop such columns."
+        )
+
+
+def fill_in(options: Namespace, defaults: Mapping[str, object]) -> None:
+    """Set the options that were not given."""
+    for name, value in defaults.items():
+        if getattr(options, name, None) is None:
+            setattr(options, name, value)
+
+
+def scale_of(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """Return the scaling that a model begins with, on the CPU, to check rows by.
 
-    It is copied when first used: a resumed run has loaded its own by then.
+    None for the model for tables, which bounds all numbers. A scaling is copied when first used: a
+    resumed run has loaded its own by then.
     """
+    first = next(model.children())
+    if not isinstance(first, Scale):
+        return None
 
     @cache
     def copied() -> nn.Module:
-        return copy.deepcopy(next(model.children())).cpu()
+        return copy.deepcopy(first).cpu()
 
     return lambda inputs: copied()(inputs.cpu())
 
 
 def build_trainer(
-    options: Namespace, model: nn.Module, selector: Selector, classes: int, validator: Validator
+    options: Namespace,
+    model: nn.Module,
+    selector: Selector,
+    classes: int,
+    validator: Validator,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> Trainer:
-    """Build optimiser, buffer and trainer."""
+    """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
         raise UsageError("RHO compares the weights with their average: give --window average.")
     try:
@@ -111,7 +145,7 @@ def build_trainer(
         warm_up = preferred_warm_up(selector) if options.warm_up is None else options.warm_up
         trainer = Trainer(
             model,
-            torch.optim.SGD(model.parameters(), options.rate),
+            optimizer or torch.optim.SGD(model.parameters(), options.rate),
             selector,
             buffer,
             k=options.k,

@@ -36,6 +36,7 @@ def parts() -> dict[str, Sequence[Part]]:
     from tamis.losses import LOSSES
     from tamis.models import MODELS
     from tamis.models.hedge import hedge_mlp
+    from tamis.models.tabular import TableModel
     from tamis.noise import CLEAN_RATIOS
     from tamis.optim import ADMM, CAdam
     from tamis.selectors import SELECTORS
@@ -50,7 +51,7 @@ def parts() -> dict[str, Sequence[Part]]:
         "estimators of the clean ratio": CLEAN_RATIOS,
         "optimisers": (ADMM, CAdam),
         "augmentation": (Mixup, ShiftAndFlip),
-        "models": (*MODELS, hedge_mlp),
+        "models": (*MODELS, TableModel, hedge_mlp),
         "data sets": DATA_SETS,
         "noise": NOISES,
         "schedules": SCHEDULES,

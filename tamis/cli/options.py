@@ -7,21 +7,22 @@ from pathlib import Path
 
 ON_BAD = ("raise", "skip", "quarantine")
 POLICIES = ("block", "drop oldest", "every nth")
+KIND_NAMES = ("number", "category", "boolean", "datetime", "text", "id", "constant", "array")
 LOGGER_NAMES = ("tensorboard", "mlflow", "wandb")
 
 
 def add_training_options(parser: ArgumentParser) -> None:
     """Add the options of training, wherever the rows come from."""
     add = parser.add_argument
-    add("--model", default="mlp", help="name, or module:factory; see tamis list (default mlp)")
+    add("--model", help="name, or module:factory; see tamis list (default: table or mlp)")
     add("--selector", default="Plausible", help="name, or module:Class (default Plausible)")
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
-    add("--k", type=positive, default=32, help="picks a slot (default 32)")
+    add("--k", type=positive, help="picks a slot (default 32; for a table by its size)")
     add("--warm-up", type=int, help="first slots, picked at random (default: by the selector)")
     add("--buffer", default="Sliding", help="name; see tamis list (default Sliding)")
-    add("--capacity", type=positive, default=10_000, help="rows held (default 10,000)")
+    add("--capacity", type=positive, help="rows held (default 10,000; of a table all)")
     add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
-    add("--rate", type=float, default=0.1, help="learning rate of SGD (default 0.1)")
+    add("--rate", type=float, help="learning rate (default: 0.002 of AdamW for tables, 0.1 of SGD)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
     add(
         "--window",
@@ -73,6 +74,30 @@ def positive(text: str) -> int:
     if number < 1:
         raise ArgumentTypeError(f"{text} is not above 0")
     return number
+
+
+def add_kind_option(parser: ArgumentParser) -> None:
+    """Add the option that chooses kinds of columns."""
+    parser.add_argument(
+        "--kind",
+        nargs="+",
+        type=column_kind,
+        default=[],
+        metavar="COLUMN=KIND",
+        help=f"kinds of columns, in place of those found out: {', '.join(KIND_NAMES)}",
+    )
+
+
+def column_kind(text: str) -> tuple[str, str]:
+    """Return a column and the kind that it is to be.
+
+    >>> column_kind("zip=category")
+    ('zip', 'category')
+    """
+    column, equals, kind = text.rpartition("=")
+    if not equals or kind not in KIND_NAMES:
+        raise ArgumentTypeError(f"{text} is no COLUMN=KIND with one of {', '.join(KIND_NAMES)}")
+    return column, kind
 
 
 def window(text: str) -> int | str:

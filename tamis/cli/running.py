@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from torch import nn
 
 import tamis
 from tamis.checkpoint import DamagedCheckpointWarning, MismatchError, RefusedError
 from tamis.data import Slot
 from tamis.errors import UsageError
+from tamis.models.tabular import TableModel
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.runs import Decisions, RunMetadata, Suspect
 from tamis.selectors import Plausible
+from tamis.sources import Schema
 from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
 from tamis.training.run import SaveEvery, TrainingRun
@@ -49,6 +52,7 @@ def open_run(
     settings: Mapping[str, Any],
     loggers: LoggerGroup,
     evaluate: Any = None,
+    schema: Schema | None = None,
 ) -> Iterator[TrainingRun]:
     """Open the run that the options describe; warnings are collected, to be printed at its end."""
     with warnings.catch_warnings():
@@ -67,7 +71,8 @@ def open_run(
                 corrections=options.corrections,
                 evaluate=evaluate,
                 loggers=loggers,
-                model_info=model_info(options),
+                model_info=model_info(options, trainer.model),
+                schema=schema,
             ) as run:
                 yield run
         except MismatchError as error:
@@ -88,9 +93,10 @@ def open_loggers(options: Namespace, settings: Mapping[str, Any]) -> LoggerGroup
         raise UsageError(f"--log {error}") from None
 
 
-def model_info(options: Namespace) -> dict[str, object]:
+def model_info(options: Namespace, model: nn.Module) -> dict[str, object]:
     """Return what a reader of the model's file should know."""
-    return {
+    shape = {"table": model.settings()} if isinstance(model, TableModel) else {}
+    return shape | {
         "tamis": tamis.__version__,
         "model": options.model,
         "selector": options.selector,

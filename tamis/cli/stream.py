@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from tamis.cli.options import POLICIES, add_training_options, positive
+from tamis.cli.options import POLICIES, add_kind_option, add_training_options, positive
 
 HELP = "Train on a stream that goes on: files that grow, Redis, NATS or Kafka."
 EXAMPLES = """examples:
@@ -24,7 +24,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
     add("address", help="path, pattern, or redis://, nats://, kafka:// (docs/sources.md)")
-    add("--inputs", nargs="+", metavar="COLUMN", help="columns with numbers, or lists of them")
+    add("--inputs", nargs="+", metavar="COLUMN", help="columns to learn from (default: all)")
+    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    add_kind_option(parser)
     add("--label", help="name of the label column")
     add("--id", help="column that identifies the records (default: their number)")
     add("--rows", metavar="MODULE:FUNCTION", help="instead of columns: from record to input, label")
@@ -40,7 +42,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--rows-per-slot", type=positive, default=10, help="records read at once (default 10)")
     add("--slots", type=positive, help="slots after which to end (default: none)")
-    add("--scale-rows", type=positive, default=200, help="first rows, to scale by (default 200)")
+    add(
+        "--scale-rows",
+        type=positive,
+        default=200,
+        help="first rows, to learn columns and scale (default 200)",
+    )
     add("--queue", type=positive, default=10_000, help="records read ahead (default 10,000)")
     add(
         "--policy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from tamis.cli.options import ON_BAD, add_training_options, positive
+from tamis.cli.options import ON_BAD, add_kind_option, add_training_options, positive
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -14,25 +14,27 @@ EXAMPLES = """examples:
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
   tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
   tamis train clicks.csv --label clicked --log tensorboard
+  tamis train clicks.csv --label clicked --kind zip=category note=text --dry-run
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
 Written to the folder: log.jsonl, model.safetensors, suspects.csv, rejects.jsonl if any,
 checkpoints, and what tamis report, watch, compare and export read. While it trains, tamis watch
 shows it, and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still
 save; --resume continues exactly where the last checkpoint was, also after a crash."""
-MIN_SLOTS = 2000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
-    add("file", type=Path, help="CSV, Parquet or NPZ")
+    add("file", type=Path, help="CSV, TSV, Parquet, JSON lines or NPZ")
     add("--label", required=True, help="name of the label column")
     add("--id", help="column that identifies the rows, unique (default: number from 0)")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
+    add_kind_option(parser)
+    add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
     add("--test", type=Path, help="table of the same columns with right labels, to test on")
-    add("--rows-per-slot", type=positive, default=10, help="rows that arrive a slot (default 10)")
-    add("--slots", type=positive, help=f"slots in all (default: the file, at least {MIN_SLOTS})")
+    add("--rows-per-slot", type=positive, help="rows that arrive a slot (default: by the size)")
+    add("--slots", type=positive, help="slots in all (default: by the size of the table)")
     add("--on-bad", choices=ON_BAD, default="skip", help="bad rows (default skip)")
     add_training_options(parser)
 

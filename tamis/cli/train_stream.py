@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.status import Status
+from torch import Tensor
 
-from tamis.cli.building import build_model, build_selector, build_trainer, choose, scale_of
+from tamis.checkpoint import Checkpoints
+from tamis.cli.building import (
+    PLAIN,
+    TABLE_MODEL,
+    build_model,
+    build_selector,
+    build_trainer,
+    check_model,
+    choose,
+    fill_in,
+    scale_of,
+)
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -23,19 +36,25 @@ from tamis.cli.running import (
 from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
+from tamis.selectors import Selector
 from tamis.sources import (
     Columns,
     Feed,
     ReadAhead,
     Rejects,
     ReplacedError,
+    Schema,
+    SchemaRows,
     SourceError,
     TooManyBadError,
     Validator,
+    infer_schema,
     open_source,
 )
 from tamis.sources.redaction import redact
 from tamis.sources.scaling import measure_columns
+from tamis.training import Trainer
+from tamis.training.defaults import TableSettings
 from tamis.training.folder import has_checkpoint
 from tamis.training.signals import StopSignal
 
@@ -55,21 +74,26 @@ def train_stream(options: Namespace) -> int:
     feed = open_feed(options, rejects)
     with feed:
         with StopSignal() as stop, stop.closing(feed):
-            shape, mean, deviation = measure(options, feed)
+            schema = learn_schema(options, feed)
+            inputs = first_inputs(options, feed)
         if stop:
             raise KeyboardInterrupt
-        classes = len(options.classes)
-        validator = Validator(classes, rejects=rejects)
-        model = build_model(options, shape, classes, mean, deviation)
-        feed.scale = scale_of(model)
-        trainer = build_trainer(options, model, selector, classes, validator)
-        named = options.inputs if options.inputs and (len(options.inputs),) == shape else ()
+        validator = Validator(len(options.classes), rejects=rejects)
+        trainer = stream_trainer(options, schema, inputs, selector, validator)
+        feed.scale = scale_of(trainer.model)
+        shape = tuple(inputs.shape[1:])
+        named = schema.names if schema and len(shape) == 1 else ()
         metadata = RunMetadata(
-            redact(options.address), tuple(options.classes), shape, tuple(named), options.slots,
+            redact(options.address), tuple(options.classes), shape, named, options.slots,
             trainer.settings() | {"rows_per_slot": options.rows_per_slot},
         )  # fmt: skip
         with open_run(
-            options, trainer, metadata, settings=stream_settings(options), loggers=loggers
+            options,
+            trainer,
+            metadata,
+            settings=stream_settings(options),
+            loggers=loggers,
+            schema=schema,
         ) as run:
             with Progress(feed, console) as progress:
                 try:
@@ -104,10 +128,10 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
         raise UsageError(f"--classes names {', '.join(twice)} more than once.")
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
-    elif options.inputs and options.label:
-        to_row = Columns(options.inputs, options.label, options.classes, options.id)
+    elif options.label:
+        to_row = Columns(options.inputs or [], options.label, options.classes, options.id)
     else:
-        raise UsageError("name the columns by --inputs and --label, or a function by --rows.")
+        raise UsageError("name the column of labels by --label, or a function by --rows.")
     try:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
@@ -119,10 +143,54 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad)
 
 
-def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tensor, torch.Tensor]:
-    """Return shape, mean and standard deviation of the inputs, from the first rows.
+def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
+    """Set the schema that a feed reads records by: of its checkpoint, or of the first records.
 
-    A resumed run has mean and deviation in its checkpoint: only the shape is needed.
+    None where a function reads them, or where there is no record to learn from.
+    """
+    if options.rows:
+        return None
+    if resumes(options):
+        offset = Checkpoints(options.out / RunFiles.checkpoints).read_offset() or {}
+        schema = Schema.from_json(offset["schema"]) if "schema" in offset else None
+    else:
+        schema = schema_of(options, first_records(options, feed))
+    if schema:
+        feed.to_row = SchemaRows(schema)
+    return schema
+
+
+def first_records(options: Namespace, feed: Feed) -> list[Mapping[str, Any]]:
+    """Return the first records that are mappings."""
+    try:
+        records = feed.peek_records(options.scale_rows)
+    except SourceError as error:
+        raise UsageError(str(error)) from None
+    return [record for record in records if isinstance(record, Mapping)]
+
+
+def schema_of(options: Namespace, records: Sequence[Mapping[str, Any]]) -> Schema | None:
+    """Return the schema of the first records; inputs that were named are all inputs."""
+    if not records:
+        return None
+    present = dict.fromkeys(str(name) for record in records for name in record)
+    names = options.inputs or [
+        name for name in present if name not in (options.label, options.id, *options.drop)
+    ]
+    for name in [*names, options.label, *([options.id] if options.id else [])]:
+        if name not in present:
+            raise UsageError(f"column missing: {name}; records have {', '.join(present)}.")
+    columns = {name: [record.get(name) for record in records] for name in names}
+    return infer_schema(
+        columns, label=options.label, classes=options.classes, id=options.id,
+        kinds=dict(options.kind), named=bool(options.inputs),
+    )  # fmt: skip
+
+
+def first_inputs(options: Namespace, feed: Feed) -> Tensor:
+    """Return the inputs of the first rows, to scale by.
+
+    A resumed run has the scale in its checkpoint: only the shape is needed, and no row is there.
     """
     if resumes(options):
         shape = read_metadata(options.out).input_shape
@@ -130,7 +198,7 @@ def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tens
             raise UsageError(
                 f"{options.out / RunFiles.metadata} does not give the shape of the inputs."
             )
-        return shape, torch.ones(shape), torch.ones(shape)
+        return torch.empty(0, *shape)
     try:
         first = feed.peek(options.scale_rows)
     except (SourceError, TooManyBadError) as error:
@@ -138,8 +206,35 @@ def measure(options: Namespace, feed: Feed) -> tuple[tuple[int, ...], torch.Tens
     if not first:
         why = f" {feed.rejects.summary()}" if feed.rejects.total else ""
         raise UsageError(f"{redact(options.address)} gave no record to train on.{why}")
-    inputs = torch.cat([samples.inputs for samples in first])
-    return tuple(inputs.shape[1:]), *measure_columns(inputs)
+    return torch.cat([samples.inputs for samples in first]).float()
+
+
+def stream_trainer(
+    options: Namespace,
+    schema: Schema | None,
+    inputs: Tensor,
+    selector: Selector,
+    validator: Validator,
+) -> Trainer:
+    """Build the model and the trainer; columns of categories or texts have the model for tables."""
+    classes, shape = len(options.classes), tuple(inputs.shape[1:])
+    given: str = options.model or (TABLE_MODEL if schema and schema.is_mixed else "")
+    if schema and len(shape) == 1 and given.lower() == TABLE_MODEL.lower():
+        sized = TableSettings(0)
+        fill_in(options, {"model": TABLE_MODEL, "rate": sized.rate} | PLAIN)
+        torch.manual_seed(options.seed)  # dropout draws from torch's own generator
+        model = sized.model(schema.layout, classes, inputs, options.seed)
+        optimizer = sized.optimizer(model, options.rate)
+        return build_trainer(options, model, selector, classes, validator, optimizer)
+    fill_in(options, PLAIN)
+    check_model(options, schema)
+    mean, deviation = torch.ones(shape), torch.ones(shape)
+    if len(inputs):
+        mean, deviation = measure_columns(inputs)
+    if schema and len(shape) == 1:  # codes and n-grams have no scale
+        mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
+    model = build_model(options, shape, classes, mean, deviation)
+    return build_trainer(options, model, selector, classes, validator)
 
 
 class Progress:
@@ -178,6 +273,8 @@ def stream_settings(options: Namespace) -> dict[str, object]:
     return {
         "address": redact(options.address),
         "inputs": options.inputs,
+        "drop": options.drop,
+        "kind": [list(pair) for pair in options.kind],
         "label": options.label,
         "id": options.id,
         "rows": options.rows,

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from tamis.cli.building import build_model, build_selector, build_trainer, scale_of
+from tamis.cli.building import (
+    PLAIN,
+    TABLE_MODEL,
+    build_model,
+    build_selector,
+    build_trainer,
+    check_model,
+    fill_in,
+    scale_of,
+)
 from tamis.cli.console import plain_console
 from tamis.cli.running import (
     check_options,
@@ -18,11 +28,17 @@ from tamis.cli.running import (
     print_suspects,
     slot_note,
 )
-from tamis.cli.train import MIN_SLOTS
+from tamis.cli.schema_table import print_table
 from tamis.errors import UsageError
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
+from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
+from tamis.training import Trainer
+from tamis.training.defaults import TableSettings
+
+MIN_SLOTS = 2000
+"""Slots of a run with another model, where the table has fewer."""
 
 
 def train_table(options: Namespace) -> int:
@@ -31,19 +47,22 @@ def train_table(options: Namespace) -> int:
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
-    columns = {"id_column": options.id, "drop": options.drop}
     table = open_table(
-        options.file, options.label, validator, **columns, rows_per_slot=options.rows_per_slot
-    )
+        options.file, options.label, validator, id_column=options.id, drop=options.drop,
+        kinds=dict(options.kind),
+    )  # fmt: skip
+    print_table(table, console, complete=options.dry_run)
+    if options.dry_run:
+        return 0
     validator.classes = len(table.classes)
-    model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
-    validator.scale = scale_of(model)
-    trainer = build_trainer(options, model, selector, len(table.classes), validator)
+    trainer = table_trainer(options, table, selector, validator)
+    validator.scale = scale_of(trainer.model)
+    table = replace(table, rows_per_slot=options.rows_per_slot)
     test = read_test(options, table)
-    slots = options.slots or max(len(table), MIN_SLOTS)
+    slots = options.slots
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     metadata = RunMetadata(
-        table.path.name, table.classes, table.input_shape, table.columns, slots, settings
+        table.name, table.classes, table.input_shape, table.columns, slots, settings
     )
     with open_run(
         options,
@@ -51,12 +70,13 @@ def train_table(options: Namespace) -> int:
         metadata,
         settings=table_settings(table),
         loggers=open_loggers(options, settings),
+        schema=table.schema,
         evaluate=(lambda: trainer.accuracy(*test)) if test else None,
     ) as run:
         with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
             for slot in run.train(table.play(), slots, continue_after_end=True):
                 bar.advance(slot_note(slot))
-        suspects = run.finish(table.named, table.rows_per_slot)
+        suspects = run.finish(table.named, None if table.grouped else table.rows_per_slot)
     if not len(trainer.buffer):
         why = validator.rejects.summary()
         raise UsageError(f"{options.file} has no row that can be trained on. {why}")
@@ -70,34 +90,57 @@ def train_table(options: Namespace) -> int:
     return 128 + run.stop.number if run.stop else 0
 
 
+def table_trainer(
+    options: Namespace, table: Table, selector: Selector, validator: Validator
+) -> Trainer:
+    """Build the model and the trainer; what no option gives follows the size of the table."""
+    classes, shape = len(table.classes), table.input_shape
+    if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
+        slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
+        fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
+        check_model(options, table.schema)
+        model = build_model(options, shape, classes, table.mean, table.deviation)
+        return build_trainer(options, model, selector, classes, validator)
+    sized = TableSettings(table.rows)
+    slots = options.slots or sized.slots
+    fill_in(
+        options,
+        {
+            "model": TABLE_MODEL,
+            "k": sized.k,
+            "rate": sized.rate,
+            "capacity": sized.capacity,
+            "slots": slots,
+            "rows_per_slot": sized.rows_per_slot(slots),
+        },
+    )
+    torch.manual_seed(options.seed)  # dropout draws from torch's own generator
+    model = sized.model(table.schema.layout, classes, table.sample, options.seed)
+    optimizer = sized.optimizer(model, options.rate)
+    return build_trainer(options, model, selector, classes, validator, optimizer)
+
+
 def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     """Return the test table with the classes of the training table; nothing in it is filtered."""
     if not options.test:
         return None
     strict = Validator(len(table.classes))
-    test = open_table(options.test, options.label, strict, id_column=options.id, drop=options.drop)
-    unknown = sorted(set(test.classes) - set(table.classes))
-    if unknown or test.input_shape != table.input_shape:
-        raise UsageError(
-            f"{options.test} has "
-            + (f"labels never trained on: {', '.join(unknown)}." if unknown else "other columns.")
-        )
-    numbers = {name: number for number, name in enumerate(table.classes)}
-    mine = torch.tensor([numbers[name] for name in test.classes])
+    test = open_table(options.test, options.label, strict, schema=table.schema)
     rows = [strict.validate(samples) for samples, _ in test.named(validator=strict)]
     labels = torch.cat([samples.labels for samples in rows])
-    return torch.cat([samples.inputs for samples in rows]), mine[labels]
+    return torch.cat([samples.inputs for samples in rows]), labels
 
 
 def table_settings(table: Table) -> dict[str, object]:
     """Return what must be the same when a run is resumed, beside the trainer's settings."""
     return {
-        "file": table.path.name,
-        "label": table.label,
+        "file": table.name,
+        "label": table.schema.label,
         "drop": list(table.drop),
         "rows": table.rows,
         "rows_per_slot": table.rows_per_slot,
         "classes": list(table.classes),
-        "id": table.id_column,
+        "id": table.schema.id,
         "content": table.digest[:16],
+        "kinds": [column.kind for column in table.schema.columns],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ def preview_columns(row: Tensor, columns: Sequence[str] = ()) -> Preview:
     names = list(columns) if len(columns) >= len(values) else [f"{at}" for at in range(len(values))]
     named = zip(names, values, strict=False)
     return {"columns": {name: float(f"{value:.5g}") for name, value in named}}
+
+
+def preview_values(values: Mapping[str, str | None]) -> Preview:
+    """Return readable values by the names of their columns; a missing one is empty."""
+    return {"columns": {name: value or "" for name, value in values.items()}}
 
 
 def preview_text(text: str) -> Preview:

@@ -28,10 +28,18 @@ SHARPNESS = 40.0
 """Inverse temperature of the weights of neighbours."""
 TOLERANCE = 0.01
 """Rounding error of votes, which should sum to 1, on the scale of logarithms."""
+MOST_HELD = 10_000
+"""Rows held that others are compared with, at the most: the cost is a product of the two."""
 CHUNK = 1024
 """Rows compared with all rows held at once."""
 MOST_NUMBERS = 2**22
 """Numbers in a matrix of rows by classes, or by rows held, where there are many classes."""
+
+
+def spread_over(held: Samples, most: int = MOST_HELD) -> Samples:
+    """Return the rows held, or, of more than `most`, every second, third, and so on."""
+    step = -(-len(held) // most)
+    return held if step <= 1 else held[torch.arange(0, len(held), step, device=held.ids.device)]
 
 
 class FeatureScaler:

@@ -17,6 +17,7 @@ class RunFiles:
     decisions: Final = "decisions.jsonl"
     table: Final = "suspects.csv"
     rejects: Final = "rejects.jsonl"
+    schema: Final = "schema.json"
     model: Final = "model.safetensors"
     checkpoints: Final = "checkpoints"
     lock: Final = "run.lock"

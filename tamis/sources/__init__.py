@@ -21,6 +21,9 @@ from tamis.sources.protocol import (
 from tamis.sources.redis_stream import RedisStream
 from tamis.sources.rejects import Rejects
 from tamis.sources.rows import Columns, Row
+from tamis.sources.schema import Schema, infer_schema, read_schema, write_schema
+from tamis.sources.schema_rows import SchemaRows
+from tamis.sources.table_files import open_reader
 from tamis.sources.tables import Table, open_table
 from tamis.sources.validation import BadInputError, OnBad, Validator
 
@@ -44,6 +47,8 @@ __all__ = [
     "Rejects",
     "ReplacedError",
     "Row",
+    "Schema",
+    "SchemaRows",
     "Source",
     "SourceError",
     "SourceStats",
@@ -52,6 +57,10 @@ __all__ = [
     "Unreadable",
     "Validator",
     "from_json",
+    "infer_schema",
+    "open_reader",
     "open_source",
     "open_table",
+    "read_schema",
+    "write_schema",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
@@ -19,6 +19,7 @@ from tamis.sources.ahead import ReadAhead
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow
+from tamis.sources.schema_rows import SchemaRows
 from tamis.sources.validation import (
     NOT_FINITE_SCALED,
     Kind,
@@ -68,7 +69,7 @@ class Feed:
     Parameters
     ----------
     source: where records come from.
-    to_row: turns a record into a row: `Columns`, `Images` or a function.
+    to_row: turns a record into a row: `SchemaRows`, `Columns`, `Images` or a function.
     offset: where to continue, from an earlier feed.
     rejects: where rejected records are counted and written.
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
@@ -129,8 +130,24 @@ class Feed:
             (self._recent, self._recent_bad), self._peeked = recent, taken + self._peeked
         return found
 
+    def peek_records(self, rows: int) -> list[Any]:
+        """Return the first records that are to come, as the source has them, or fewer at its end.
+
+        Call it before any samples are read; `to_row` may be chosen by what it returns.
+        """
+        if self._batches is None:
+            self._batches = iter(self.source.read(self._position))
+        while sum(map(len, self._peeked)) < rows:
+            if (batch := next(self._batches, None)) is None:
+                break
+            self._peeked.append(batch)
+        records = (record for batch in self._peeked for record in batch.records)
+        return [record for record in records if not isinstance(record, Unreadable)]
+
     def seek(self, offset: dict[str, Any]) -> None:
         """Continue from an offset that an earlier feed had."""
+        if "schema" in offset and isinstance(self.to_row, SchemaRows):
+            self.to_row.load_state_dict(offset["schema"])
         self._go_to(offset)
         self._peeked.clear()
         self._batches = None
@@ -180,13 +197,16 @@ class Feed:
         return batch
 
     def _reached(self) -> dict[str, Any]:
-        return {
+        reached = {
             "source": self._position,
             "seen": self._seen,
             "lost": self._lost,
             "rejects": self.rejects.state_dict(),
             "kind": self._kind and self._kind.to_json(),
         }
+        if isinstance(self.to_row, SchemaRows):
+            reached["schema"] = self.to_row.state_dict()
+        return reached
 
     def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
         """Acknowledge an offset, by default the present one, once its state is safe."""
@@ -226,7 +246,8 @@ class Feed:
 
     def _samples(self, batch: Batch) -> tuple[Samples, list[str] | None]:
         """Return the good records of a batch, with their names; the others are rejected."""
-        made = self._check_scaled([self._row_or_fault(record) for record in batch.records])
+        checked = [result_or_fault(self._check, item) for item in self._make(batch.records)]
+        made = self._check_scaled(checked)
         rows: list[Row] = []
         for record, position, found in zip(batch.records, batch.positions, made, strict=True):
             number, self._seen = self._seen, self._seen + 1
@@ -240,13 +261,13 @@ class Feed:
         names = [row.name or str(row.id) for row in rows]
         return stack(rows), names if any(row.name for row in rows) else None
 
-    def _row_or_fault(self, record: Any) -> Row | BadRecordError:
-        try:
-            return self._row(record)
-        except BadRecordError as error:
-            return error
-        except Exception as error:  # neither a record nor a user's mistake may stop a stream
-            return BadRecordError(type(error).__name__, str(error))
+    def _make(self, records: list[Any]) -> list[Any]:
+        """Return what each record becomes, or the fault that rejects it."""
+        if isinstance(self.to_row, SchemaRows):
+            rows = iter(self.to_row.many([r for r in records if not isinstance(r, Unreadable)]))
+            return [r if isinstance(r, Unreadable) else next(rows) for r in records]
+        to_row = self.to_row
+        return [r if isinstance(r, Unreadable) else result_or_fault(to_row, r) for r in records]
 
     def _check_scaled(self, made: list[Row | BadRecordError]) -> list[Row | BadRecordError]:
         """Replace rows that are not finite after scaling by their fault."""
@@ -259,11 +280,13 @@ class Feed:
             for row in made
         ]
 
-    def _row(self, record: Any) -> Row:
-        """Return the row of one record, if it fits the rows before."""
-        if isinstance(record, Unreadable):
-            raise BadRecordError(record.reason, record.detail)
-        made = Row(*self.to_row(record))
+    def _check(self, item: Any) -> Row:
+        """Return the row that a record became, if it fits the rows before."""
+        if isinstance(item, Unreadable):
+            raise BadRecordError(item.reason, item.detail)
+        if isinstance(item, BadRecordError):
+            raise item
+        made = Row(*item)
         given = made.input
         array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
         kind = check_input(array, self._kind)
@@ -284,6 +307,16 @@ class Feed:
                 f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
                 f"the last of them by this: {self._last[:300]}."
             )
+
+
+def result_or_fault(step: Callable[[Any], Any], item: Any) -> Any:
+    """Return the result of a step, or the fault that rejects the record of its item."""
+    try:
+        return step(item)
+    except BadRecordError as error:
+        return error
+    except Exception as error:  # neither a record nor a user's mistake may stop a stream
+        return BadRecordError(type(error).__name__, str(error))
 
 
 def stack(rows: list[Row]) -> Samples:

@@ -1,133 +1,187 @@
-"""Files of labelled rows, read in chunks: CSV, Parquet and NPZ, the label column by name."""
+"""Readers of tables: Parquet, JSON lines, NPZ, frames and records in memory."""
 
 from __future__ import annotations
 
-import csv
-import math
+import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from tamis.sources.validation import BadInputError, label_text
+from tamis.sources.delimited import DelimitedFile
+from tamis.sources.schema.cells import Cells
+from tamis.sources.schema.frames import columns_of, frame_kinds
+from tamis.sources.table_blocks import Block, TableReader, readable, unreadable
+from tamis.sources.validation import BadInputError
 
-T = TypeVar("T")
+ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".npz")
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Rows as a file has them: numbers (NaN where a cell is none), labels and names as text.
+def open_reader(
+    table: Any, expected: Collection[str] = (), drop: Collection[str] = ()
+) -> TableReader:
+    """Return a reader of a file by its ending, or of a frame, records or columns in memory.
 
-    `malformed` are rows whose fields do not fit the header; they are in no other column.
+    `expected` are names of columns, from which the delimiter of a text file is found; arrays of an
+    NPZ file that are in `drop` may have any length.
     """
-
-    columns: list[str]
-    numbers: np.ndarray
-    labels: list[str]
-    names: list[str]
-    rows: list[int]
-    malformed: list[int]
+    if not isinstance(table, str | Path):
+        return FrameReader(table)
+    path = Path(table)
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv", ".tab"):
+        return DelimitedFile(path, tuple(expected))
+    if ending in (".parquet", ".pq"):
+        return ParquetFile(path)
+    if ending in (".jsonl", ".ndjson"):
+        return JsonLinesFile(path)
+    if ending == ".json":
+        return FrameReader(read_json(path), path.name)
+    if ending == ".npz":
+        return FrameReader(read_npz(path, drop), path.name)
+    raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}.")
 
 
 @dataclass(frozen=True)
-class TableFile:
-    """A file, and which of its columns are the label, the ids and none of the inputs."""
+class FileReader:
+    """A file: its name and a checksum of its bytes."""
 
     path: Path
-    label: str
-    id_column: str | None
-    drop: tuple[str, ...]
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """Yield the rows in order, so many at a time; an NPZ file is read as a unit."""
-        readers = {".csv": read_csv, ".parquet": read_parquet, ".npz": read_npz}
-        if self.path.suffix not in readers:
-            raise BadInputError(f"{self.path} ends in none of {', '.join(readers)}.")
-        return readers[self.path.suffix](self, size)
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.name
 
-    def input_columns(self, header: Sequence[str]) -> list[str]:
-        """Return the columns of inputs; raise where a named column is missing."""
-        ids = [self.id_column] if self.id_column else []
-        for name in [self.label, *self.drop, *ids]:
-            if name not in header:
-                raise BadInputError(
-                    f"{self.path} has no column {name!r}; it has {', '.join(header) or 'none'}."
-                )
-        columns = [name for name in header if name not in {self.label, *ids, *self.drop}]
-        if not columns:
-            raise BadInputError(f"{self.path} has no column of inputs beside {self.label!r}.")
-        return columns
+    @property
+    def notes(self) -> list[str]:
+        """Nothing is found out that the format does not declare."""
+        return []
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Kinds that the file itself declares."""
+        return {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Checksum of the content."""
+        content = sha256()
+        with self.path.open("rb") as file:
+            while part := file.read(2**20):
+                content.update(part)
+        return content.hexdigest()
 
 
-def read_csv(table: TableFile, size: int) -> Iterator[Chunk]:
-    """Yield rows of comma-separated text under a header."""
-    path, id_column = table.path, table.id_column
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = readable(path, csv.reader(file), (UnicodeDecodeError, csv.Error))
-        header = next(lines, [])
-        columns = table.input_columns(header)
-        at_label = header.index(table.label)
-        at_id = header.index(id_column) if id_column else None
-        at_columns = [header.index(name) for name in columns]
-        chunk: list[tuple[int, list[str]]] = []
+class JsonLinesFile(FileReader):
+    """A file with a JSON object on each line; a column that a record lacks is missing there."""
+
+    def blocks(self, size: int, names: Collection[str] = ()) -> Iterator[Block]:
+        """Yield records in order, so many at a time; lines that are no object are set apart."""
+        records: list[dict[str, Any]] = []
+        rows: list[int] = []
         malformed: list[int] = []
-
-        def finish() -> Chunk:
-            cells = [[to_number(line[at]) for at in at_columns] for _, line in chunk]
-            numbers = np.array(cells, float).reshape(len(chunk), len(columns))
-            return Chunk(
-                columns,
-                narrow(numbers),
-                [label_text(line[at_label]) for _, line in chunk],
-                [str(row) if at_id is None else line[at_id] for row, line in chunk],
-                [row for row, _ in chunk],
-                malformed,
-            )
-
-        for row, line in enumerate(lines):
-            if len(line) == len(header):
-                chunk.append((row, line))
-            else:
-                malformed.append(row)
-            if len(chunk) + len(malformed) == size:
-                yield finish()
-                chunk, malformed = [], []
-        if chunk or malformed:
-            yield finish()
+        row = -1
+        with self.path.open("rb") as file:
+            for row, line in enumerate(file):
+                try:
+                    record = json.loads(line.decode("utf-8-sig"))
+                except (ValueError, RecursionError):
+                    record = None
+                if isinstance(record, dict):
+                    records.append(record)
+                    rows.append(row)
+                else:
+                    malformed.append(row)
+                if len(rows) + len(malformed) == size:
+                    yield Block(record_columns(records, names), rows, malformed)
+                    records, rows, malformed = [], [], []
+        if rows or malformed or row < 0:
+            yield Block(record_columns(records, names), rows, malformed)
 
 
-def read_parquet(table: TableFile, size: int) -> Iterator[Chunk]:
-    """Yield rows of a Parquet file, read by pyarrow."""
-    path, id_column = table.path, table.id_column
-    try:
-        from pyarrow import ArrowInvalid, parquet
-    except ImportError:
-        raise BadInputError("Parquet files need pyarrow: pip install 'tamis[parquet]'.") from None
-    try:
-        file = parquet.ParquetFile(path)
-    except ArrowInvalid as error:
-        raise unreadable(path, error) from None
-    with file:
-        columns = table.input_columns(file.schema_arrow.names)
+def record_columns(records: list[dict[str, Any]], names: Collection[str]) -> dict[str, Cells]:
+    """Return records as columns, those in `names` even where no record has them."""
+    found = columns_of(records)
+    return found | {name: [None] * len(records) for name in names if name not in found}
+
+
+class ParquetFile(FileReader):
+    """A Parquet file, read by pyarrow; columns of numbers and times become arrays."""
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """A column that the writer encoded as a dictionary is a category."""
+        with self._open() as file:
+            schema = file.schema_arrow
+        types = zip(schema.names, schema.types, strict=True)
+        return {name: "category" for name, type_ in types if str(type_).startswith("dictionary")}
+
+    def blocks(self, size: int, names: Collection[str] = ()) -> Iterator[Block]:
+        """Yield rows in order, so many at a time."""
+        from pyarrow import ArrowException
+
         row = 0
-        for batch in readable(path, file.iter_batches(size), (ArrowInvalid, OSError)):
-            cells = [batch.column(name).to_pylist() for name in columns]
-            numbers = np.array([[to_number(cell) for cell in column] for column in cells])
-            numbers = narrow(numbers.reshape(len(columns), batch.num_rows).T)
-            labels = [label_text(cell) for cell in batch.column(table.label).to_pylist()]
-            rows = list(range(row, row + batch.num_rows))
-            names = batch.column(id_column).to_pylist() if id_column else rows
-            yield Chunk(columns, numbers, labels, [str(name) for name in names], rows, [])
-            row += batch.num_rows
+        with self._open() as file:
+            batches = readable(self.path, file.iter_batches(size), (ArrowException, OSError))
+            for batch in batches:
+                rows = list(range(row, row + batch.num_rows))
+                yield Block(columns_of(batch), rows, [])
+                row += batch.num_rows
+            if not row:
+                yield Block({name: [] for name in file.schema_arrow.names}, [], [])
+
+    def _open(self) -> Any:
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise BadInputError(
+                "Parquet files need pyarrow: pip install 'tamis[parquet]'."
+            ) from None
+        try:
+            return parquet.ParquetFile(self.path)
+        except ArrowException as error:
+            raise unreadable(self.path, error) from None
 
 
-def read_npz(table: TableFile, size: int) -> Iterator[Chunk]:
-    """Yield rows of one archive: the labels by name, and the one other array as inputs."""
-    path, label, id_column = table.path, table.label, table.id_column
+class FrameReader:
+    """A table in memory: a frame of pandas, Polars or pyarrow, records, or columns by name."""
+
+    def __init__(self, table: Any, name: str = "table") -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self.kinds = frame_kinds(table)
+        self.columns = columns_of(table)
+
+    @cached_property
+    def digest(self) -> str:
+        """Checksum of the content."""
+        content = sha256()
+        for name, cells in self.columns.items():
+            content.update(name.encode(errors="replace"))
+            if isinstance(cells, np.ndarray):
+                content.update(cells.dtype.str.encode() + cells.tobytes())
+            else:
+                content.update(repr(cells).encode(errors="replace"))
+        return content.hexdigest()
+
+    def blocks(self, size: int, names: Collection[str] = ()) -> Iterator[Block]:
+        """Yield rows in order, so many at a time."""
+        total = len(next(iter(self.columns.values()), ()))
+        for start in range(0, max(total, 1), size):
+            rows = list(range(start, min(start + size, total)))
+            part = {name: cells[start : start + size] for name, cells in self.columns.items()}
+            yield Block(part, rows, [])
+
+
+def read_npz(path: Path, drop: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive, each a column; pickled objects are refused."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -135,53 +189,25 @@ def read_npz(table: TableFile, size: int) -> Iterator[Chunk]:
         raise
     except (OSError, ValueError, EOFError, TypeError, BadZipFile, zlib.error) as error:
         raise unreadable(path, error) from None
-    columns = table.input_columns(list(arrays))
-    if len(columns) != 1:
+    lengths = {
+        name: len(array) if array.ndim else 0 for name, array in arrays.items() if name not in drop
+    }
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
         raise BadInputError(
-            f"{path} holds the arrays {', '.join(columns)}: drop all but the one of inputs."
+            f"{path} has arrays of different numbers of rows: {counts}; --drop those that are no"
+            " columns."
         )
-    inputs, labels = arrays[columns[0]], arrays[label]
-    names = arrays[id_column] if id_column else np.arange(len(labels))
-    if labels.ndim != 1 or not len(inputs) == len(labels) == len(names):
-        raise BadInputError(f"{path}: {label} must be a flat array, with one entry for each row.")
-    if inputs.dtype.kind not in "fiub":
-        raise BadInputError(f"{path}: {columns[0]} must be numbers.")
-    for start in range(0, len(labels), size):
-        part = slice(start, start + size)
-        numbers = narrow(inputs[part])
-        yield Chunk(
-            columns,
-            numbers.reshape(len(numbers), -1) if numbers.ndim == 1 else numbers,
-            [label_text(value) for value in labels[part].tolist()],
-            [str(name) for name in names[part].tolist()],
-            list(range(start, start + len(numbers))),
-            [],
-        )
+    rows = next(iter(lengths.values()), 0)
+    return arrays | {name: np.zeros(rows) for name in drop if name in arrays}
 
 
-def unreadable(path: Path, error: Exception) -> BadInputError:
-    """Return the error for a file that is not what its ending promises."""
-    kind = {".csv": "CSV", ".parquet": "Parquet", ".npz": "NPZ"}[path.suffix]
-    return BadInputError(f"{path} is no {kind} file that can be read: {error}")
-
-
-def readable(path: Path, parts: Iterator[T], errors: tuple[type[Exception], ...]) -> Iterator[T]:
-    """Yield parts of a file; damage found on the way is raised as one sentence."""
+def read_json(path: Path) -> Any:
+    """Return the records of a file that is one list of JSON objects."""
     try:
-        yield from parts
-    except errors as error:
+        records = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise unreadable(path, error) from None
-
-
-def narrow(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers in single precision; one too large becomes infinite, and is rejected later."""
-    with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
-
-
-def to_number(cell: object) -> float:
-    """Return a number; anything else becomes NaN, which the validator rejects row by row."""
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise BadInputError(f"{path} is no list of JSON objects.")
+    return records

@@ -11,9 +11,11 @@ from typing import Any
 from tamis.data import Samples, Slot
 from tamis.model_view.passes import last_linear
 from tamis.review import Corrections, LiveSuspects, Rows, previewer, write_review_files
-from tamis.review.previews import Preview
+from tamis.review.previews import Preview, preview_values
+from tamis.review.scorer import spread_over
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
 from tamis.runs.metadata import End
+from tamis.sources import Schema, write_schema
 from tamis.training.trainer import Trainer
 
 OF_ONE_RUN = (
@@ -22,6 +24,7 @@ OF_ONE_RUN = (
     RunFiles.suspects,
     RunFiles.neighbours,
     RunFiles.table,
+    RunFiles.schema,
 )
 """Files that a new run replaces. Decisions are the work of people, and stay."""
 
@@ -37,9 +40,15 @@ class RunRecorder:
     """
 
     def __init__(
-        self, folder: Path, trainer: Trainer, metadata: RunMetadata, corrections: Path | None = None
+        self,
+        folder: Path,
+        trainer: Trainer,
+        metadata: RunMetadata,
+        corrections: Path | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self.folder = folder
+        self.schema = schema
         self.trainer = trainer
         self.metadata = replace(metadata, classes=metadata.classes or numbered_classes(trainer))
         self.failures = 0
@@ -57,6 +66,8 @@ class RunRecorder:
                 (self.folder / name).unlink(missing_ok=True)
         self.metadata = replace(self.metadata, ended=None).begun(self.trainer.device)
         write_metadata(self.folder, self.metadata)
+        if self.schema:
+            write_schema(self.folder / RunFiles.schema, self.schema)
 
     def describe(self, samples: Samples) -> None:
         """Take the shape of the inputs from the first samples, where the metadata has none."""
@@ -66,7 +77,9 @@ class RunRecorder:
                 write_metadata(self.folder, self.metadata)
 
     def preview(self, row: Any) -> Preview:
-        """Return what a page shows of a row."""
+        """Return what a page shows of a row: readable values where there is a schema."""
+        if self.schema and len(self.schema.input_shape) == 1:
+            return preview_values(self.schema.decode(row.detach().cpu()))
         return previewer(self.metadata.input_shape, self.metadata.columns)(row)
 
     def correct(
@@ -114,7 +127,7 @@ class RunRecorder:
         """
         given = set() if self.given is None else self.given.decided
         left = [suspect for suspect in suspects if suspect.id not in given]
-        held, view = self.trainer.held(), self.trainer.averaged
+        held, view = spread_over(self.trainer.held()), self.trainer.averaged
         classes = self.metadata.classes
         write_review_files(
             self.folder, left, rows, classes, preview=self.preview, view=view, held=held

@@ -16,8 +16,10 @@ from tamis.monitoring import Accuracy, Monitor
 from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.logger_group import LoggerGroup
 from tamis.review import Rows, find_suspects
+from tamis.review.scorer import spread_over
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
+from tamis.sources import Schema
 from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
@@ -76,6 +78,7 @@ class TrainingRun:
     loggers: experiment trackers that get the numbers of every slot.
     others: further parts to save by name, as a scheduler of torch.
     model_info: what a reader of the model's file should know beside shape and classes.
+    schema: what the columns are; kept in the folder and in the model's file.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class TrainingRun:
         loggers: LoggerGroup | None = None,
         others: Mapping[str, object] | None = None,
         model_info: Mapping[str, object] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.trainer = trainer
@@ -105,7 +109,8 @@ class TrainingRun:
         self.loggers = loggers or LoggerGroup(())
         self.checkpoints = Checkpoints(self.folder / RunFiles.checkpoints, settings)
         self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
-        self.recorder = RunRecorder(self.folder, trainer, metadata or RunMetadata(), corrections)
+        about = metadata or RunMetadata()
+        self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
         self.stop = StopSignal()
         self.resumed = self.finished = False
         self.save_error = ""
@@ -295,11 +300,12 @@ class TrainingRun:
         """Write the model and the suspects; None where there are no rows, no time or no space."""
         if not self.trainer.held_count:
             return None
-        metadata = self.recorder.metadata
+        metadata, schema = self.recorder.metadata, self.recorder.schema
         info: dict[str, object] = {
             "input_shape": metadata.input_shape,
             "classes": metadata.classes,
             "slots": self.trainer.slots,
+            "schema": schema.to_json() if schema else None,
         }
         path = self.folder / RunFiles.model
         with self._writing(RunFiles.model):
@@ -309,7 +315,7 @@ class TrainingRun:
         return None
 
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
-        view, held = self.trainer.averaged, self.trainer.held()
+        view, held = self.trainer.averaged, spread_over(self.trainer.held())
         classes = self.recorder.metadata.classes
         found = find_suspects(
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot

@@ -101,7 +101,7 @@ def test_other_settings_are_refused_by_name(table: Path, tmp_path: Path, capsys)
     assert main(command(table, tmp_path, *other)) == 2
     error = capsys.readouterr().err
     assert "seed was 0 and is 3" in error
-    assert "'lr': 0.1" in error
+    assert "'lr': 0.002" in error
     assert "--allow-mismatch" in error
     assert main(command(table, tmp_path, *other, "--slots", "40", "--allow-mismatch")) == 0
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tamis.cli.main import main
-from tamis.sources import LostMessagesWarning
+from tamis.sources import LostMessagesWarning, read_schema
 from tests.support.brokers import Redis
 from tests.support.commands import run_command
 from tests.support.wait import wait_until
@@ -56,7 +56,7 @@ def test_a_stream_that_was_stopped_goes_on_as_if_it_was_not(
     for name in ("model.safetensors", "suspects.csv"):
         assert (once / name).read_bytes() == (twice / name).read_bytes()
     assert len((once / "rejects.jsonl").read_text().splitlines()) == 7
-    assert capsys.readouterr().out.count("900 records, 7 bad") == 2
+    assert capsys.readouterr().out.count("on 900 records, 7 bad") == 2
 
 
 def test_too_many_bad_records_stop_it_with_a_checkpoint(
@@ -128,7 +128,7 @@ def test_another_stream_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rows.jsonl", "--classes", "a"], "--inputs and --label"),
+        (["rows.jsonl", "--classes", "a"], "by --label, or a function by --rows"),
         (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
         (["none.jsonl", *COLUMNS], "none.jsonl"),
         (["bad.jsonl", *COLUMNS], "300 of the last 300 records were bad"),
@@ -237,3 +237,33 @@ def test_rows_of_doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     wanted = ["--rows", "doubles:to_row", "--classes", "ant", "bee", "--slots", 30]
     assert stream(rows, *wanted, "--out", tmp_path / "run") == 0
     assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_mixed_columns_are_learned_from_the_first_records_and_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = tmp_path / "rows.jsonl"
+    with rows.open("w") as file:
+        for row in range(400):
+            record = {"town": ("Bern", "Rome")[row % 2], "day": f"2024-0{1 + row % 9}-11"}
+            record |= {"a": "junk" if row == 300 else rng.normal(), "kind": ("ant", "bee")[row % 2]}
+            if row % 7 == 0:
+                del record["a"]
+            file.write(json.dumps(record) + "\n")
+    columns = ["--label", "kind", "--classes", "ant", "bee", "--kind", "day=category"]
+    assert stream(rows, *columns, "--out", tmp_path / "mlp", "--model", "mlp") == 2
+    assert "--model mlp takes numbers, and 'town' is category" in capsys.readouterr().err
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    assert stream(rows, *columns, "--out", once) == 0
+    assert stream(rows, *columns, "--out", twice, "--slots", 15) == 0
+    schema = read_schema(twice / "schema.json")
+    assert {column.name: column.kind for column in schema.columns} == {
+        "town": "category", "day": "category", "a": "number",
+    }  # fmt: skip
+    (twice / "schema.json").unlink()  # the checkpoint has it
+    assert stream(rows, *columns, "--out", twice, "--resume") == 0
+    for name in ("model.safetensors", "suspects.csv", "schema.json"):
+        assert (once / name).read_bytes() == (twice / name).read_bytes()
+    (rejected,) = (once / "rejects.jsonl").read_text().splitlines()
+    assert "a is no number: junk" in rejected

@@ -74,9 +74,7 @@ def make_trainer(table: Table) -> Trainer:
 
 def about_of(table: Table) -> RunMetadata:
     settings, columns = {"k": 32}, table.columns
-    return RunMetadata(
-        table.path.name, table.classes, table.input_shape, columns, len(table), settings
-    )
+    return RunMetadata(table.name, table.classes, table.input_shape, columns, len(table), settings)
 
 
 def train(

@@ -3,7 +3,16 @@
 They import the experiments, and with them torch, only when they run.
 """
 
-from tamis.lab.commands import audit, bench, fairness, regret, reproduce, suspects, tracker
+from tamis.lab.commands import (
+    audit,
+    bench,
+    fairness,
+    regret,
+    reproduce,
+    suspects,
+    tables,
+    tracker,
+)
 
 COMMANDS = {
     "bench": bench,
@@ -13,4 +22,5 @@ COMMANDS = {
     "fairness": fairness,
     "tracker": tracker,
     "suspects": suspects,
+    "tables": tables,
 }
