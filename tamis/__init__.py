@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the same as in `_MODULES`, for type checkers and editors
     from tamis.monitoring import Accuracy, CollapseWarning, Monitor
     from tamis.noise import Alarm, Tracker
     from tamis.optim import ADMM
+    from tamis.prediction import Predictor, load
     from tamis.selectors import ITLM, OGRS, Naive, Oracle, Plausible, Selector
     from tamis.sources import BadInputError, Validator
     from tamis.streams import Replay
@@ -44,6 +45,7 @@ __all__ = [
     "Oracle",
     "Picks",
     "Plausible",
+    "Predictor",
     "Replay",
     "Reservoir",
     "Samples",
@@ -58,6 +60,7 @@ __all__ = [
     "TrainingRun",
     "Validator",
     "Window",
+    "load",
 ]
 
 _MODULES = {
@@ -70,6 +73,7 @@ _MODULES = {
     "tamis.monitoring": ("Accuracy", "CollapseWarning", "Monitor"),
     "tamis.noise": ("Alarm", "Tracker"),
     "tamis.optim": ("ADMM",),
+    "tamis.prediction": ("Predictor", "load"),
     "tamis.selectors": ("ITLM", "OGRS", "Naive", "Oracle", "Plausible", "Selector"),
     "tamis.sources": ("BadInputError", "Validator"),
     "tamis.streams": ("Replay",),

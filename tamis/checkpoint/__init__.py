@@ -10,7 +10,7 @@ from tamis.checkpoint.generations import (
     Restored,
 )
 from tamis.checkpoint.lock import locked
-from tamis.checkpoint.model_file import load_model, save_model
+from tamis.checkpoint.model_file import load_model, read_model, save_model
 from tamis.checkpoint.packing import State, pack_texts, unpack_texts
 from tamis.checkpoint.parts import (
     check_optimizer,
@@ -37,6 +37,7 @@ __all__ = [
     "load_model",
     "locked",
     "pack_texts",
+    "read_model",
     "save_model",
     "set_state",
     "tree_to_device",

@@ -6,7 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 
 import tamis
-from tamis.cli import compare, demo, export, importing, listing, report, stream, train, watch
+from tamis.cli import (
+    compare,
+    demo,
+    export,
+    importing,
+    listing,
+    predict,
+    report,
+    stream,
+    train,
+    watch,
+)
 from tamis.cli.parser import Command, Group, Parser
 from tamis.errors import TamisError
 from tamis.lab.commands import COMMANDS as LAB
@@ -15,6 +26,7 @@ COMMANDS: Mapping[str, Command | Group] = {
     "demo": demo,
     "train": train,
     "stream": stream,
+    "predict": predict,
     "watch": watch,
     "report": report,
     "compare": compare,

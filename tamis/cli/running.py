@@ -16,9 +16,9 @@ import tamis
 from tamis.checkpoint import DamagedCheckpointWarning, MismatchError, RefusedError
 from tamis.data import Slot
 from tamis.errors import UsageError
-from tamis.models.tabular import TableModel
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
+from tamis.prediction.rebuilding import model_arguments
 from tamis.runs import Decisions, RunMetadata, Suspect
 from tamis.selectors import Plausible
 from tamis.sources import Schema
@@ -95,8 +95,7 @@ def open_loggers(options: Namespace, settings: Mapping[str, Any]) -> LoggerGroup
 
 def model_info(options: Namespace, model: nn.Module) -> dict[str, object]:
     """Return what a reader of the model's file should know."""
-    shape = {"table": model.settings()} if isinstance(model, TableModel) else {}
-    return shape | {
+    return model_arguments(model) | {
         "tamis": tamis.__version__,
         "model": options.model,
         "selector": options.selector,
@@ -132,6 +131,7 @@ def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, consol
         console.print(f"{len(decided)} labels were decided by people.")
     console.print(f"Model, log{'' if suspects is None else ', suspects'}: {run.folder}")
     console.print(f"To look, and to review labels: tamis watch {run.folder}")
+    console.print(f"To predict: tamis predict {run.folder} FILE")
 
 
 def print_suspects(suspects: Sequence[Suspect], rows: int, console: Console) -> None:

@@ -221,7 +221,7 @@ def stream_trainer(
     given: str = options.model or (TABLE_MODEL if schema and schema.is_mixed else "")
     if schema and len(shape) == 1 and given.lower() == TABLE_MODEL.lower():
         sized = TableSettings(0)
-        fill_in(options, {"model": TABLE_MODEL, "rate": sized.rate} | PLAIN)
+        fill_in(options, PLAIN | {"model": TABLE_MODEL, "rate": sized.rate})
         torch.manual_seed(options.seed)  # dropout draws from torch's own generator
         model = sized.model(schema.layout, classes, inputs, options.seed)
         optimizer = sized.optimizer(model, options.rate)

@@ -120,6 +120,16 @@ class RunRecorder:
         pool = self.trainer.held()
         return [(pool, self.own.names_of(pool.ids.tolist()))]
 
+    def model_info(self) -> dict[str, object]:
+        """Return what a reader of the model's file must know, for `tamis.load`."""
+        return {
+            "input_shape": self.metadata.input_shape,
+            "classes": self.metadata.classes,
+            "slots": self.trainer.slots,
+            "weights": "averaged" if self.trainer.average else "last",
+            "schema": self.schema.to_json() if self.schema else None,
+        }
+
     def write_suspects(self, suspects: Sequence[Suspect], rows: Rows) -> None:
         """Write the suspects that the page shows; `rows` are those that they were found among.
 

@@ -300,16 +300,9 @@ class TrainingRun:
         """Write the model and the suspects; None where there are no rows, no time or no space."""
         if not self.trainer.held_count:
             return None
-        metadata, schema = self.recorder.metadata, self.recorder.schema
-        info: dict[str, object] = {
-            "input_shape": metadata.input_shape,
-            "classes": metadata.classes,
-            "slots": self.trainer.slots,
-            "schema": schema.to_json() if schema else None,
-        }
-        path = self.folder / RunFiles.model
+        about = self.recorder.model_info() | self.model_info
         with self._writing(RunFiles.model):
-            save_model(self.trainer.best_model(), path, info | self.model_info)
+            save_model(self.trainer.best_model(), self.folder / RunFiles.model, about)
         with suppress(TimeoutError), self._writing(RunFiles.table):
             return self._list_suspects(rows, rows_per_slot)
         return None

@@ -48,7 +48,7 @@ def choices(command: str, option: str) -> set[str]:
 
 
 def test_help_lists_what_a_user_needs() -> None:
-    wanted = "demo, train, stream, watch, report, compare, export, import, list, lab"
+    wanted = "demo, train, stream, predict, watch, report, compare, export, import, list, lab"
     assert ", ".join(COMMANDS) == wanted
     assert ", ".join(LAB) == "bench, reproduce, audit, regret, fairness, tracker, suspects, tables"
 

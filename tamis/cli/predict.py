@@ -1,0 +1,35 @@
+"""tamis predict."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+HELP = "Predict the classes of the rows of a file, with the model of a run."
+EXAMPLES = """examples:
+  tamis predict tamis-run new.csv
+  tamis predict tamis-run new.parquet --out predictions.parquet --proba
+  tamis predict model.safetensors new.csv --model mynet:build
+
+The file goes through the schema of the run: columns may be in another order, values missing or
+never seen. Every row has a line, in order: its id or number, the prediction, its probability, and
+the reason where a row cannot be read. If the file has labels, accuracy, precision and recall are
+printed."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add("run", type=Path, help="folder of a run, or its model.safetensors")
+    add("file", type=Path, help="CSV, TSV, Parquet, JSON lines or NPZ")
+    add("--out", type=Path, help="CSV, JSON lines or Parquet (default FILE-predictions.csv, here)")
+    add("--proba", action="store_true", help="also write the probability of every class")
+    add("--model", help="module:factory, if the run was trained with --model module:factory")
+    add("--device", default="cpu", help="cpu or cuda (default cpu)")
+
+
+def run(options: Namespace) -> int:
+    """Write the predictions, and print how they compare with labels."""
+    from tamis.cli.predict_table import predict_table
+
+    return predict_table(options)

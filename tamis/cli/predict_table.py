@@ -1,0 +1,163 @@
+"""Predictions for the rows of a file: `tamis predict`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from itertools import chain, islice
+from pathlib import Path
+from time import monotonic
+
+import torch
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tamis.cli.building import choose
+from tamis.cli.console import plain_console
+from tamis.errors import UsageError
+from tamis.models import MODELS
+from tamis.prediction import PredictedRows, Predictor, load
+from tamis.prediction.scores import PredictionScores
+from tamis.prediction.writing import open_predictions
+from tamis.sources.schema.cells import listed
+
+QUIET, PRINT_EVERY, SHOW_EVERY = 2.0, 10.0, 0.5
+"""Seconds without progress; from one line to the next; on a terminal, from update to update."""
+NAMED = 5
+"""Rows named in a sentence."""
+PRINTED = 30
+"""Classes printed."""
+
+
+def predict_table(options: Namespace) -> int:
+    """Write a prediction for every row, and print what was found on the way."""
+    console = plain_console()
+    predictor = open_predictor(options.run, options.model, options.device)
+    out = options.out or Path(f"{options.file.stem}-predictions.csv")
+    if out.resolve() == options.file.resolve():
+        raise UsageError(f"--out {out} is the file itself.")
+    classes = predictor.schema.classes
+    outcome, scores = Outcome(), PredictionScores(len(classes))
+    blocks = predictor.blocks(options.file)
+    first = list(islice(blocks, 1))  # which raises before a file is opened to write
+    id_name = str(predictor.schema.id) if any(block.named for block in first) else "row"
+    with (
+        open_predictions(out, classes, id_name, proba=options.proba) as write,
+        RowCount(options.file.name, console) as count,
+    ):
+        for block in chain(first, blocks):
+            write(block)
+            outcome.update(block)
+            scores.update(block)
+            count.update(outcome.rows)
+    console.print(f"{outcome.rows} rows, {outcome.rows - outcome.bad} predictions: {out}")
+    outcome.print(predictor, console)
+    if scores.compared:
+        print_scores(scores, predictor, console)
+    console.print(
+        f"In a program: tamis.load({str(options.run)!r}).predict(frame); for another tool: tamis"
+        f" export {options.run} --format onnx"
+    )
+    return 0
+
+
+def open_predictor(path: Path, model: str | None, device: str = "cpu") -> Predictor:
+    """Return the predictor of a run; a factory is imported only if the command line names it."""
+    factory = choose("model", model, MODELS) if model else None
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(str(error).splitlines()[0]) from None
+    return load(path, model=factory, device=device)
+
+
+class Outcome:
+    """Counts rows, those that could not be read, labels that are no class, and odd cells."""
+
+    def __init__(self) -> None:
+        self.rows = self.bad = self.unlabelled = 0
+        self._reasons: dict[str, list[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._cells: Counter[str] = Counter()
+        self._cell_ids: dict[str, list[str]] = {}
+
+    def update(self, block: PredictedRows) -> None:
+        """Count a block."""
+        self.rows += len(block)
+        self.bad += len(block.reasons)
+        for at, reason in sorted(block.reasons.items()):
+            self._counts[reason] += 1
+            ids = self._reasons.setdefault(reason, []) if len(self._reasons) < PRINTED else []
+            ids += [block.ids[at]] if len(ids) < NAMED else []
+        for column, ids in block.unreadable.items():
+            self._cells[column] += len(ids)
+            named = self._cell_ids.setdefault(column, [])
+            named += ids[: NAMED - len(named)]
+        if block.labels is not None:
+            self.unlabelled += int((block.labels < 0).sum())
+
+    def print(self, predictor: Predictor, console: Console) -> None:
+        """Print what was wrong with rows and cells, and in which."""
+        for reason, ids in self._reasons.items():
+            count = self._counts[reason]
+            console.print(f"{count} without a prediction: {reason} (rows {some(ids, count)}).")
+        for column, count in self._cells.items():
+            kind, ids = predictor.schema[column].kind, self._cell_ids[column]
+            console.print(
+                f"{count} cells of {column!r} are no {kind}, and count as missing"
+                f" (rows {some(ids, count)})."
+            )
+        if self.unlabelled:
+            console.print(f"{self.unlabelled} rows have no label, or one that is no class here.")
+
+
+def some(ids: list[str], count: int) -> str:
+    """Return the first ids, and that there are more."""
+    return listed(ids) + (", …" if count > len(ids) else "")
+
+
+def print_scores(scores: PredictionScores, predictor: Predictor, console: Console) -> None:
+    """Print accuracy, and precision and recall of each class."""
+    console.print(f"Accuracy {scores.accuracy:.3f} on {scores.compared} labelled rows.")
+    grid = Grid(box=None, pad_edge=False)
+    grid.add_column(predictor.schema.label or "class")
+    for title in ("rows", "precision", "recall"):
+        grid.add_column(title, justify="right")
+    names, precision, recall = predictor.schema.classes, scores.precision, scores.recall
+    order = sorted(range(len(names)), key=lambda at: -int(scores.given[at]))[:PRINTED]
+    for at in sorted(order):
+        grid.add_row(names[at], str(scores.given[at]), f"{precision[at]:.3f}", f"{recall[at]:.3f}")
+    console.print(grid)
+    if len(names) > PRINTED:
+        console.print(f"And {len(names) - PRINTED} classes with fewer rows.")
+
+
+class RowCount:
+    """Shows how many rows are done, once it has taken two seconds."""
+
+    def __init__(self, title: str, console: Console) -> None:
+        self.title = title
+        self.console = console
+        self._status = Status("", console=console)
+        self._next = monotonic() + QUIET
+
+    def update(self, rows: int) -> None:
+        """Show the number of rows, if it is time."""
+        if monotonic() < self._next:
+            return
+        terminal = self.console.is_terminal
+        self._next = monotonic() + (SHOW_EVERY if terminal else PRINT_EVERY)
+        text = f"{self.title}: {rows} rows"
+        if terminal:
+            self._status.update(Text(text))
+            self._status.start()
+        else:
+            self.console.print(text)
+
+    def __enter__(self) -> RowCount:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
