@@ -51,6 +51,8 @@ from tamis.errors import TamisError
 KEPT = 2
 """Generations kept: should the newest turn out damaged, there is one before it."""
 UNFINISHED = ".part"
+HELD = "/run/buffer/rows/inputs"
+"""Name of the tensor that holds the inputs of a trainer's buffer."""
 META = torch.device("meta")
 MISFITS = (
     ArithmeticError,
@@ -190,6 +192,22 @@ class Checkpoints:
         for number in reversed(self.generations()):
             with suppress(DamagedFileError, OSError):
                 return read_manifest(self._path(number)).offset
+        return None
+
+    def read_held(self, most: int) -> Tensor | None:
+        """Return inputs of the first rows held in the newest generation, None where there are none.
+
+        They are not checked against their seal: for a look at what the rows are like.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        for number in reversed(self.generations()):
+            with (
+                suppress(SafetensorError, OSError),
+                safe_open(self._path(number) / TENSORS, framework="pt") as file,
+            ):
+                found: Tensor = file.get_slice(HELD)[:most]
+                return found
         return None
 
     def generations(self) -> list[int]:

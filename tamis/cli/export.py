@@ -7,27 +7,37 @@ from pathlib import Path
 
 from tamis.errors import UsageError
 
-HELP = "Write suspects and decisions of a run for a spreadsheet or another tool."
+HELP = "Write suspects and decisions of a run, or its model, for another tool."
 EXAMPLES = """examples:
   tamis export tamis-run --format csv
   tamis export tamis-run --format label-studio --which open --out tasks.json
+  tamis export tamis-run --format onnx
 
 FiftyOne gets a folder, Label Studio also the configuration of its project. tamis import reads all
-of them back. No cell of a CSV is a formula."""
+of them back. No cell of a CSV is a formula.
+
+onnx and torch (torch.export) are the model, with its schema beside it. It takes rows as the schema
+encodes them, and is written only if it gives the probabilities of tamis predict, up to 1e-5."""
 FORMATS = ("csv", "jsonl", "parquet", "label-studio", "fiftyone", "cleanlab")
+MODEL_FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
+"""Formats of the model itself, and the default names of their files."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
-    add("run", type=Path, help="folder of a run")
-    add("--format", choices=FORMATS, default="csv", help="what to write (default csv)")
+    formats = (*FORMATS, *MODEL_FILES)
+    add("run", type=Path, help="folder of a run; for the model also its model.safetensors")
+    add("--format", choices=formats, default="csv", help="what to write (default csv)")
     add("--which", choices=("all", "open", "decided"), default="all", help="rows (default all)")
-    add("--out", type=Path, help="file or folder (default review-FORMAT in the working folder)")
+    add("--out", type=Path, help="file or folder (default review-FORMAT, or model.onnx, here)")
+    add("--model", help="module:factory, if the run was trained with --model module:factory")
 
 
 def run(options: Namespace) -> int:
     """Write the file."""
+    if options.format in MODEL_FILES:
+        return export_model(options)
     from tamis.cli.console import plain_console
     from tamis.review import exchange
 
@@ -38,4 +48,22 @@ def run(options: Namespace) -> int:
         raise UsageError(f"{options.run} holds no suspects and no decisions to write.")
     form.write(reviewed, classes, out)
     plain_console().print(f"{len(reviewed)} rows: {out}")
+    return 0
+
+
+def export_model(options: Namespace) -> int:
+    """Write the model of a run."""
+    from tamis.cli.console import plain_console
+    from tamis.cli.predict_table import open_predictor
+
+    predictor = open_predictor(options.run, options.model)
+    out = options.out or Path(MODEL_FILES[options.format])
+    write = predictor.to_onnx if options.format == "onnx" else predictor.to_torch_export
+    worst = write(out)
+    console = plain_console()
+    console.print(f"Model, as tamis predict up to {worst:.0e}: {out}")
+    console.print(
+        f"Rows go in as tamis.load({str(options.run)!r}).schema.encode(frame) returns them; the"
+        f" schema is beside it: {out.with_suffix('.schema.json')}"
+    )
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from tamis.checkpoint import read_model
+from tamis.checkpoint import Checkpoints, read_model
 from tamis.prediction.predictor import Predictor
 from tamis.prediction.rebuilding import Factory, ModelFileError, rebuild
 from tamis.runs import RunFiles
 from tamis.sources.schema import Array, Schema
+
+COMPARED = 1000
+"""Rows of a run that an exported model is compared on."""
 
 
 def load(
@@ -29,8 +33,9 @@ def load(
     which model of tamis it is; no pickle, and no code. A model of your own is passed as `model`:
     the function of input shape and number of classes that builds it, or such a model.
     """
-    file = Path(path)
+    file, held = Path(path), None
     if file.is_dir():
+        held = partial(Checkpoints(file / RunFiles.checkpoints).read_held, COMPARED)
         file /= RunFiles.model
         if not file.exists():
             raise ModelFileError(
@@ -44,7 +49,7 @@ def load(
         raise ModelFileError(f"{file} has no classes to predict, or no shape: {error}.") from None
     layout = schema.layout if about.get("schema") else None
     built = rebuild(about, tensors, schema.input_shape, len(schema.classes), layout, model)
-    return Predictor(built.to(device), schema, about)
+    return Predictor(built.to(device), schema, about, held)
 
 
 def schema_of(about: Mapping[str, Any]) -> Schema:

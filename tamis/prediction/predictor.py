@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,11 +73,13 @@ class Predictor:
     model: the trained model, which takes encoded rows.
     schema: what the columns are; the only one is `inputs`, an array, where none was learned.
     about: what else the model's file has of it.
+    held: returns encoded rows of the run, if there are any.
     """
 
     model: nn.Module
     schema: Schema
     about: Mapping[str, Any]
+    held: Callable[[], Tensor | None] | None = None
 
     @cached_property
     def classes(self) -> np.ndarray:
@@ -122,6 +125,33 @@ class Predictor:
         """Return the probability of each class for encoded rows."""
         kind = next(self.model.parameters()).dtype
         return ModelView(self.model).probabilities(inputs.to(self.device, kind)).float().cpu()
+
+    def to_onnx(self, path: str | Path, table: Any = None) -> float:
+        """Write the model as ONNX; return its largest difference from `predict_proba`.
+
+        It takes encoded rows, as `encode` returns them, any number at a time. Schema and class
+        names are in its metadata, and the schema beside it as JSON. It is compared on the rows of
+        `table`, or else on those that the run held, or on made-up ones; where a probability differs
+        by more than 1e-5, it is not written.
+        """
+        from tamis.prediction.export import write_onnx
+
+        return write_onnx(self, path, self.rows_to_compare(table))
+
+    def to_torch_export(self, path: str | Path, table: Any = None) -> float:
+        """Write the model as a program of torch.export (.pt2), which runs without tamis.
+
+        What is in it, and what it is compared on, is as for `to_onnx`.
+        """
+        from tamis.prediction.export import write_torch_export
+
+        return write_torch_export(self, path, self.rows_to_compare(table))
+
+    def rows_to_compare(self, table: Any = None) -> Tensor | None:
+        """Return encoded rows of a table, or those that the run held; None without either."""
+        if table is not None:
+            return self.encode(table)
+        return None if self.held is None else self.held()
 
     def _predict(self, rows: EncodedRows) -> PredictedRows:
         found = np.full((len(rows), len(self.classes)), np.nan, np.float32)

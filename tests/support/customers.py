@@ -39,10 +39,10 @@ def write_csv(path: Path, records: list[dict[str, Any]], names: list[str] = NAME
     return path
 
 
-def train(folder: Path) -> Path:
+def train(folder: Path, *more: str) -> Path:
     """Return the folder of a run on a mixed table, whose file is gone."""
     table = write_csv(folder / "customers.csv", customers(300))
     words = ["train", str(table), "--label", "left", "--id", "name", "--slots", "80"]
-    assert main([*words, "--out", str(folder / "run")]) == 0
+    assert main([*words, *more, "--out", str(folder / "run")]) == 0
     table.unlink()
     return folder / "run"
