@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -19,6 +19,7 @@ DELIMITERS = ",;\t|"
 LOOKED_AT = 65_536
 """Characters that the delimiter is found from."""
 STEP = 2**20
+LONGEST_CELL = 2**20
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -92,11 +93,12 @@ class DelimitedFile:
 
     def blocks(self, size: int, names: Collection[str] = ()) -> Iterator[Block]:
         """Yield rows in order, so many at a time; rows that do not fit the header are set apart."""
+        csv.field_size_limit(LONGEST_CELL)
         with self._open() as file:
-            reader = csv.reader(file, delimiter=self.delimiter)
+            rows = closed_rows(file, self.delimiter)
             try:
-                header, first = header_names(next(reader, [])), 0
-                while (lines := list(islice(reader, size))) or not first:
+                header, first = header_names(next(rows, [])), 0
+                while (lines := list(islice(rows, size))) or not first:
                     yield by_column(header, lines, first)
                     first += max(len(lines), 1)
             except (UnicodeError, csv.Error) as error:
@@ -105,6 +107,23 @@ class DelimitedFile:
     def _open(self) -> io.TextIOWrapper:
         encoding = self.encoding
         return self.path.open(newline="", encoding=encoding.name, errors=encoding.errors)
+
+
+def closed_rows(file: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    """Yield the rows of a text; one whose last quote is never closed is an error."""
+    at_end = False
+
+    def lines() -> Iterator[str]:
+        nonlocal at_end
+        yield from file
+        at_end = True
+        yield "\n"  # an empty row, or part of a cell that is still open
+
+    for row in csv.reader(lines(), delimiter=delimiter):
+        if at_end and row:
+            raise csv.Error("a quote is opened and never closed")
+        if not at_end:
+            yield row
 
 
 def find_encoding(path: Path) -> Encoding:

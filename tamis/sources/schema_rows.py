@@ -11,7 +11,7 @@ from tamis.sources.protocol import BadRecordError
 from tamis.sources.rows import Row, cell, id_of, label_of, number_classes
 from tamis.sources.schema import Schema
 from tamis.sources.schema.column import Column
-from tamis.sources.validation import NOT_NUMBERS, BadInputError
+from tamis.sources.validation import NOT_NUMBERS
 
 
 class SchemaRows:
@@ -74,12 +74,7 @@ class SchemaRows:
         columns = {name: [record.get(name) for record in records] for name in names}
         if not records:
             return []
-        try:
-            found = self.schema.read(columns)
-        except BadInputError as error:  # of arrays, where one has another shape
-            if len(records) == 1:
-                return [BadRecordError(NOT_NUMBERS, str(error))]
-            return [row for record in records for row in self._encode([record])]
+        found = self.schema.read(columns)
         rows: list[np.ndarray | BadRecordError] = list(found.rows)
         for name, places in found.unreadable.items():
             for at in np.flatnonzero(places).tolist():

@@ -282,7 +282,7 @@ def test_a_table_of_one_class_costs_one_line(tmp_path: Path, capsys) -> None:
     rows.write_text("a,kind\n" + "1,ant\n2,ant\n" * 20)
     assert main(["train", str(rows), "--label", "kind", "--out", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
-    assert "at least 2 classes" in error
+    assert "one class only" in error
     assert len(error.splitlines()) == 1
 
 

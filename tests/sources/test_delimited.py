@@ -85,8 +85,22 @@ def test_ways_to_write_numbers(
     assert column.encode(cells)[:, 0].tolist() == pytest.approx(numbers)
 
 
-def test_an_open_quote_is_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [5, 50_000, 500_000])
+def test_an_open_quote_is_one_sentence(rows: int, tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    path.write_text('a,label\n1,"x\n' + "2,y\n" * 50_000)
+    path.write_text('a,label\n1,"x\n' + "2,y\n" * rows)
     with pytest.raises(BadInputError, match=r"table\.csv is no CSV file that can be read"):
         open_table(path, "label", Validator())
+
+
+def test_the_last_row_may_end_in_a_quote_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('a,label\n1,x\n2,"y\nz"')
+    table = open_table(path, "label", Validator())
+    assert (table.rows, table.classes) == (2, ("x", "y\nz"))
+
+
+def test_a_cell_may_be_long(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("a,label\n" + f"{'word ' * 50_000},x\nshort text,y\n" * 5)
+    assert open_table(path, "label", Validator()).rows == 10

@@ -12,8 +12,7 @@ from typing import Any
 from tamis.checkpoint import write_atomically
 from tamis.review.exchange.rows import COLUMNS, ReviewedRow, UnreadableFileError, from_cells
 from tamis.runs.spreadsheet import disarm, rearm
-
-LONGEST_CELL = 2**20
+from tamis.sources.delimited import LONGEST_CELL
 
 
 def write_csv(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,10 +16,10 @@ from tamis.sources.validation import BadInputError
 
 @dataclass(frozen=True)
 class Array(Column):
-    """Numbers of one shape in every cell.
+    """Numbers of one shape in every cell; a cell of another shape cannot be read.
 
-    In a list, a missing number becomes its median; numbers that are often missing have a flag at
-    the end. In a picture it is left, and the row is refused.
+    In a matrix, as NPZ files have, a missing number becomes its median, and numbers that are often
+    missing have a flag at the end. In lists and pictures it is left, and the row is refused.
     """
 
     kind: ClassVar[str] = "array"
@@ -29,11 +30,13 @@ class Array(Column):
 
     @classmethod
     def infer(cls, name: str, cells: Cells) -> Self:
-        """Return the column with the shape of its cells."""
-        found = stacked(name, cells)
+        """Return the column with the shape that most of its cells have."""
+        if not is_matrix(cells):
+            return cls(name, usual_shape(name, cells))
+        found = np.asarray(cells, np.float64)
         shape = found.shape[1:]
         absent = ~(np.abs(found) <= LARGEST)
-        if len(shape) > 1 or not absent.any():
+        if not absent.any():
             return cls(name, shape)
         numbers = np.where(absent, np.nan, found)
         empty = absent.all(axis=0)
@@ -54,13 +57,19 @@ class Array(Column):
         return (*names, *(f"{names[at]} missing" for at in self.flags))
 
     def read(self, cells: Cells) -> np.ndarray:
-        """Return the numbers of each cell in one row."""
-        found = stacked(self.name, cells)
-        if found.shape[1:] != self.shape:
-            raise BadInputError(
-                f"Column {self.name!r} has arrays of shape {found.shape[1:]}, not {self.shape}."
-            )
-        return found.reshape(len(found), prod(self.shape))
+        """Return the numbers of each cell in one row, NaN where a cell has another shape."""
+        size = prod(self.shape)
+        try:
+            found = np.asarray(cells, np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.size == len(cells) * size and found.shape[1:] in (self.shape, ()):
+            return found.reshape(len(cells), size)
+        rows = np.full((len(cells), size), np.nan)
+        for row, cell in zip(rows, cells, strict=True):
+            if shape_of(cell) == self.shape:
+                row[:] = np.asarray(cell, np.float64).ravel()
+        return rows
 
     def fill(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers, and the flags."""
@@ -72,8 +81,8 @@ class Array(Column):
             return values.astype(np.float32)
 
     def unreadable(self, values: np.ndarray, cells: Cells) -> np.ndarray:
-        """Return that every cell was read: else their shapes differ, which is an error."""
-        return np.zeros(len(cells), bool)
+        """Return which cells are no array of the shape that the column has."""
+        return np.isnan(values).all(axis=1)
 
     def decode(self, cells: np.ndarray) -> str | None:
         """Return the shape: an array is for a picture, not for a cell of a page."""
@@ -88,13 +97,23 @@ class Array(Column):
         return " x ".join(map(str, self.shape))
 
 
-def stacked(name: str, cells: Cells) -> np.ndarray:
-    """Return the arrays of all cells as one; raise where their shapes differ."""
+def is_matrix(cells: Cells) -> bool:
+    """Return whether the cells are the rows of one matrix of numbers."""
+    return isinstance(cells, np.ndarray) and cells.ndim <= 2 and cells.dtype.kind in "fiub"
+
+
+def usual_shape(name: str, cells: Cells) -> tuple[int, ...]:
+    """Return the shape that most cells have."""
+    shapes = Counter(shape for shape in map(shape_of, cells) if shape is not None)
+    if not shapes:
+        raise BadInputError(f"Column {name!r} has no cell that is an array of numbers.")
+    return shapes.most_common(1)[0][0]
+
+
+def shape_of(cell: Any) -> tuple[int, ...] | None:
+    """Return the shape of one cell, None where it is no array of numbers."""
     try:
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-            found = cells
-        else:
-            found = np.array([np.asarray(cell, np.float64) for cell in cells], np.float64)
-    except (TypeError, ValueError):
-        raise BadInputError(f"Column {name!r} has cells that are no arrays of one shape.") from None
-    return found.reshape(len(found), -1) if found.ndim < 2 else found
+        array = np.asarray(cell)
+    except ValueError:  # rows of different lengths
+        return None
+    return array.shape or (1,) if array.dtype.kind in "fiub" else None

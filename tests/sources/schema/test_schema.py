@@ -243,3 +243,19 @@ def test_numbers_alone_are_as_they_came() -> None:
     schema = infer_schema(table | {"y": ["a", "b"] * 25}, label="y")
     assert np.array_equal(schema.encode(table), numbers)
     assert schema.layout == TableLayout(4)
+
+
+def test_an_array_of_another_shape_rejects_its_row_alone() -> None:
+    cells = [[1.0, 2.0], [3.0], [4.0, float("nan")], "text", None, [5.0, 6.0]]
+    schema = infer_schema({"x": cells}, label="y", classes=["a", "b"])
+    found = schema.read({"x": cells})
+    assert schema.input_shape == (2,)
+    assert found.unreadable["x"].tolist() == [False, True, False, True, True, False]
+    assert found.rows[[0, 5]].tolist() == [[1, 2], [5, 6]]
+    assert np.isnan(found.rows[[1, 2, 3, 4]]).any(axis=1).all()  # a list has no estimate
+
+
+def test_a_gap_in_a_matrix_has_an_estimate_and_a_flag() -> None:
+    cells = np.array([[1.0, 5.0], [3.0, np.nan], [2.0, 7.0]])
+    schema = infer_schema({"x": cells}, label="y", classes=["a", "b"])
+    assert schema.encode({"x": cells})[1].tolist() == [3, 6, 1]

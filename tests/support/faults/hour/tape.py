@@ -44,7 +44,7 @@ class Tape:
     """The slots that are in effect, and the processes that trained them."""
 
     path: Path
-    scale: dict[str, Any] = field(default_factory=dict)
+    beginning: dict[str, Any] = field(default_factory=dict)
     slots: dict[int, dict[str, Any]] = field(default_factory=dict)
     starts: list[Start] = field(default_factory=list)
     lines: int = 0
@@ -59,8 +59,8 @@ class Tape:
         for line in self._tail.read():
             if "start" in line:
                 self.starts.append(Start(line["start"]))
-            elif "scale" in line:  # begun from nothing
-                self.scale, self.slots = line, {}
+            elif "schema" in line:  # begun from nothing
+                self.beginning, self.slots = line, {}
             elif "end" in line:
                 self.ended = True
             else:

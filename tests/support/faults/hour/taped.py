@@ -27,13 +27,15 @@ from tamis.cli import train_stream
 from tamis.cli.main import main
 from tamis.runs import Decisions, RunFiles
 from tamis.runs.json_lines import Tail
+from tamis.sources import Schema, SchemaRows
 from tamis.sources.protocol import Batch
 from tamis.training.recorder import RunRecorder
 from tests.support.faults.hour.tape import Recorder, Tape, saved_slots
 from tests.support.faults.runs import checksum
 from tests.support.wait import wait_until
 
-CORRECT, UPDATE, MEASURE = RunRecorder.correct, RunRecorder.update, train_stream.measure
+CORRECT, UPDATE = RunRecorder.correct, RunRecorder.update
+FIRST_INPUTS = train_stream.first_inputs
 
 
 def record(tape: Recorder) -> None:
@@ -60,15 +62,14 @@ def record(tape: Recorder) -> None:
             }
         )
 
-    def measure(options: Any, feed: Any) -> Any:
-        found = shape, mean, deviation = MEASURE(options, feed)
+    def first_inputs(options: Any, feed: Any) -> Any:
+        inputs = FIRST_INPUTS(options, feed)
         if not train_stream.resumes(options):
-            parts = [mean.tolist(), deviation.tolist()]
-            tape.add({"scale": parts, "shape": list(shape)})
-        return found
+            tape.add({"inputs": inputs.tolist(), "schema": feed.to_row.schema.to_json()})
+        return inputs
 
     RunRecorder.correct, RunRecorder.update = correct, update  # type: ignore[method-assign]
-    train_stream.measure = measure
+    train_stream.first_inputs = first_inputs
 
 
 def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
@@ -94,16 +95,17 @@ def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
         decide(self, other.slots[slot.number]["applied"])
         update(self, slot, samples, names)
 
-    def measure(options: Any, feed: Any) -> Any:
+    def learn_schema(options: Any, feed: Any) -> Schema:
         wait_until(lambda: saved_slots(run), what="a checkpoint")
         other.refresh()
-        shape = tuple(other.scale["shape"])
-        mean, deviation = (torch.tensor(part) for part in other.scale["scale"])
-        tape.add(other.scale)
-        return shape, mean, deviation
+        tape.add(other.beginning)
+        schema = Schema.from_json(other.beginning["schema"])
+        feed.to_row = SchemaRows(schema)
+        return schema
 
     RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
-    train_stream.measure = measure
+    train_stream.learn_schema = learn_schema
+    train_stream.first_inputs = lambda *_: torch.tensor(other.beginning["inputs"])  # type: ignore[assignment]
     train_stream.open_source = lambda *_, **__: Replayed(other, sent, run)  # type: ignore[assignment]
 
 
