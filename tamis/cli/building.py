@@ -25,7 +25,7 @@ from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Schema, Validator
 from tamis.training import Execution, Trainer
 
-PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000}
+PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000, "pool_size": 1024}
 """Settings of a run whose size is not known, or whose model is not the one for tables."""
 
 

@@ -7,21 +7,23 @@ from pathlib import Path
 
 ON_BAD = ("raise", "skip", "quarantine")
 POLICIES = ("block", "drop oldest", "every nth")
-KIND_NAMES = ("number", "category", "boolean", "datetime", "text", "id", "constant", "array")
+KIND_NAMES = (
+    "number", "category", "boolean", "datetime", "text", "id", "constant", "array", "image"
+)  # fmt: skip
 LOGGER_NAMES = ("tensorboard", "mlflow", "wandb")
 
 
 def add_training_options(parser: ArgumentParser) -> None:
     """Add the options of training, wherever the rows come from."""
     add = parser.add_argument
-    add("--model", help="name, or module:factory; see tamis list (default: table or mlp)")
+    add("--model", help="name, or module:factory; see tamis list (default: by the data)")
     add("--selector", default="Plausible", help="name, or module:Class (default Plausible)")
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
     add("--k", type=positive, help="picks a slot (default 32; for a table by its size)")
     add("--warm-up", type=int, help="first slots, picked at random (default: by the selector)")
     add("--buffer", default="Sliding", help="name; see tamis list (default Sliding)")
     add("--capacity", type=positive, help="rows held (default 10,000; of a table all)")
-    add("--pool-size", type=positive, default=1024, help="rows a selector sees (default 1,024)")
+    add("--pool-size", type=positive, help="rows a selector sees (default 1,024; pictures 256)")
     add("--rate", type=float, help="learning rate (default: 0.002 of AdamW for tables, 0.1 of SGD)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
     add(

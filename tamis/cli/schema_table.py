@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from tamis.sources import Table
+from tamis.sources.schema.cells import listed
 
 
 def print_table(table: Table, console: Console, *, complete: bool) -> None:
@@ -22,7 +23,10 @@ def print_table(table: Table, console: Console, *, complete: bool) -> None:
         kinds = Counter(column.kind for column in table.schema.columns)
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         console.print(f"Columns: {counts} (--dry-run lists them).")
-    for note in table.reader.notes:
+    if table.left_out:
+        inputs = listed(column.name for column in table.schema.inputs)
+        console.print(f"Input: {inputs}. Left out: {listed(table.left_out)}.")
+    for note in table.notes:
         console.print(f"{table.name}: {note}.")
     if not complete:
         for name, count in table.unreadable.items():

@@ -26,13 +26,15 @@ save; --resume continues exactly where the last checkpoint was, also after a cra
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
-    add("file", type=Path, help="CSV, TSV, Parquet, JSON lines or NPZ")
-    add("--label", required=True, help="name of the label column")
+    add("file", type=Path, help="table, folder of pictures, or data set of Hugging Face")
+    add("--label", help="name of the label column (default: what the data declares)")
     add("--id", help="column that identifies the rows, unique (default: number from 0)")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add_kind_option(parser)
+    add("--text", metavar="COLUMN", help="learn from this text, and no other column")
+    add("--size", type=positive, metavar="PIXELS", help="side of pictures (default: 64 or less)")
     add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
-    add("--test", type=Path, help="table of the same columns with right labels, to test on")
+    add("--test", type=Path, help="data of the same form with right labels, to test on")
     add("--rows-per-slot", type=positive, help="rows that arrive a slot (default: by the size)")
     add("--slots", type=positive, help="slots in all (default: by the size of the table)")
     add("--on-bad", choices=ON_BAD, default="skip", help="bad rows (default skip)")

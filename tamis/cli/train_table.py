@@ -30,13 +30,16 @@ from tamis.cli.running import (
 )
 from tamis.cli.schema_table import print_table
 from tamis.errors import UsageError
+from tamis.models import cnn
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
+from tamis.training.picture_defaults import PictureSettings
 
+PICTURE_MODEL = cnn.__name__
 MIN_SLOTS = 2000
 """Slots of a run with another model, where the table has fewer."""
 
@@ -49,7 +52,7 @@ def train_table(options: Namespace) -> int:
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
     table = open_table(
         options.file, options.label, validator, id_column=options.id, drop=options.drop,
-        kinds=dict(options.kind),
+        kinds=dict(options.kind), text=options.text, side=options.size,
     )  # fmt: skip
     print_table(table, console, complete=options.dry_run)
     if options.dry_run:
@@ -95,6 +98,8 @@ def table_trainer(
 ) -> Trainer:
     """Build the model and the trainer; what no option gives follows the size of the table."""
     classes, shape = len(table.classes), table.input_shape
+    if table.has_pictures and options.model in (None, PICTURE_MODEL):
+        return picture_trainer(options, table, selector, validator)
     if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
         slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
@@ -112,7 +117,8 @@ def table_trainer(
             "capacity": sized.capacity,
             "slots": slots,
             "rows_per_slot": sized.rows_per_slot(slots),
-        },
+        }
+        | PLAIN,
     )
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
@@ -120,12 +126,35 @@ def table_trainer(
     return build_trainer(options, model, selector, classes, validator, optimizer)
 
 
+def picture_trainer(
+    options: Namespace, table: Table, selector: Selector, validator: Validator
+) -> Trainer:
+    """Build the model for pictures and its trainer; what no option gives follows their size."""
+    sized = PictureSettings(table.rows, table.input_shape)
+    slots = options.slots or sized.slots
+    fill_in(
+        options,
+        {
+            "model": PICTURE_MODEL,
+            "k": sized.k,
+            "rate": sized.rate,
+            "capacity": sized.capacity,
+            "pool_size": sized.pool_size,
+            "slots": slots,
+            "rows_per_slot": sized.rows_per_slot(slots),
+        },
+    )
+    model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
+    optimizer = sized.optimizer(model, options.rate)
+    return build_trainer(options, model, selector, len(table.classes), validator, optimizer)
+
+
 def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     """Return the test table with the classes of the training table; nothing in it is filtered."""
     if not options.test:
         return None
     strict = Validator(len(table.classes))
-    test = open_table(options.test, options.label, strict, schema=table.schema)
+    test = open_table(options.test, table.schema.label, strict, schema=table.schema)
     rows = [strict.validate(samples) for samples, _ in test.named(validator=strict)]
     labels = torch.cat([samples.labels for samples in rows])
     return torch.cat([samples.inputs for samples in rows]), labels

@@ -12,6 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from tamis.sources.table_blocks import Block, by_column, header_names, unreadable
 
@@ -47,6 +48,8 @@ class DelimitedFile:
 
     path: Path
     expected: tuple[str, ...] = ()
+    label: ClassVar[str | None] = None
+    id: ClassVar[str | None] = None
 
     @property
     def name(self) -> str:
@@ -57,6 +60,11 @@ class DelimitedFile:
     def kinds(self) -> dict[str, str]:
         """Kinds that the file itself declares: none."""
         return {}
+
+    @property
+    def folder(self) -> Path | None:
+        """Where relative paths begin: beside the file."""
+        return self.path.parent
 
     @property
     def digest(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tamis.sources.protocol import BadRecordError, SourceError
+from tamis.sources.pictures import MODES, MOST_PIXELS, check_pillow, decode, without_warnings
+from tamis.sources.protocol import BadRecordError
 from tamis.sources.rows import Row, cell, id_of, label_of, number_classes
-
-MODES = {"grey": "L", "colour": "RGB"}
 
 
 @dataclass(frozen=True)
@@ -47,25 +45,25 @@ class Images:
     colours: str = "colour"
     folder: Path | None = None
     id: str | None = None
-    most_pixels: int = 50_000_000
+    most_pixels: int = MOST_PIXELS
 
     def __post_init__(self) -> None:
         if self.colours not in MODES:
             raise ValueError(f"colours is one of {', '.join(MODES)}, got {self.colours!r}.")
-        try:
-            import PIL.Image  # noqa: F401
-        except ImportError:
-            raise SourceError("Images need pillow: pip install 'tamis[images]'.") from None
+        check_pillow()
 
     def __call__(self, record: Any) -> Row:
         """Return the image of one record."""
+        file = self._file(cell(record, self.column))
+        with without_warnings():
+            pixels = decode(file, self.size, self.colours, self.most_pixels)
         return Row(
-            self._decode(self._bytes(cell(record, self.column))),
+            pixels.astype(np.float32) / 255,
             label_of(record, self.label, self._numbers),
             *id_of(record, self.id),
         )
 
-    def _bytes(self, value: Any) -> io.BytesIO | Path:
+    def _file(self, value: Any) -> io.BytesIO | Path:
         if isinstance(value, Mapping):
             value = value.get("bytes") or value.get("path")
         if isinstance(value, bytes | bytearray | memoryview):
@@ -85,28 +83,6 @@ class Images:
         if not inside:
             raise BadRecordError("no such picture in the folder", value[:200])
         return path
-
-    def _decode(self, file: io.BytesIO | Path) -> np.ndarray:
-        from PIL import Image
-
-        height, width = self.size
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of odd metadata, and of what is refused here
-                with Image.open(file) as stored:
-                    if stored.width * stored.height > self.most_pixels:
-                        raise BadRecordError("picture too large", f"{stored.width}x{stored.height}")
-                    picture = stored.convert(MODES[self.colours])
-                    if picture.size != (width, height):
-                        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-                    pixels = np.asarray(picture, np.float32) / 255
-        except BadRecordError:
-            raise
-        except Exception as error:  # decoders raise what they like on damaged files
-            raise BadRecordError(
-                "picture not decoded", f"{type(error).__name__}: {error}"
-            ) from None
-        return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

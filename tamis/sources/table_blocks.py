@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tamis.sources.schema.cells import Cells
 from tamis.sources.validation import BadInputError
@@ -50,11 +50,31 @@ class TableReader(Protocol):
         """Checksum of the content."""
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> Sequence[str]:
         """What was found out about the file, to be printed."""
+
+    @property
+    def label(self) -> str | None:
+        """The column of labels, where the table itself declares it."""
+
+    @property
+    def id(self) -> str | None:
+        """The column that identifies rows, where the table itself declares it."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where relative paths in the table begin; None is the working folder."""
 
     def blocks(self, size: int, names: Collection[str] = ()) -> Iterator[Block]:
         """Yield all rows in order, at least one block; records get the columns in `names`."""
+
+
+@runtime_checkable
+class RandomAccess(TableReader, Protocol):
+    """A table whose rows can be read in any order."""
+
+    def take(self, rows: Sequence[int]) -> Block:
+        """Return these rows."""
 
 
 def header_names(cells: Sequence[str]) -> list[str]:

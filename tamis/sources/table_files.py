@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from tamis.sources.delimited import DelimitedFile
+from tamis.sources.hugging_face import PREFIX, is_saved, open_from_hub, open_saved
+from tamis.sources.picture_folder import PictureFile, PictureFolder
+from tamis.sources.pictures import ENDINGS as PICTURES
 from tamis.sources.schema.cells import Cells
 from tamis.sources.schema.frames import columns_of, frame_kinds
 from tamis.sources.table_blocks import Block, TableReader, readable, unreadable
@@ -28,12 +31,18 @@ def open_reader(
 ) -> TableReader:
     """Return a reader of a file by its ending, or of a frame, records or columns in memory.
 
+    A folder is one of pictures or a data set of Hugging Face, and hf:NAME is such a data set.
+
     `expected` are names of columns, from which the delimiter of a text file is found; arrays of an
     NPZ file that are in `drop` may have any length.
     """
     if not isinstance(table, str | Path):
         return FrameReader(table)
     path = Path(table)
+    if str(table).startswith(PREFIX) and not path.exists():
+        return open_from_hub(str(table))
+    if path.is_dir():
+        return open_saved(path) if is_saved(path) else PictureFolder(path)
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv", ".tab"):
         return DelimitedFile(path, tuple(expected))
@@ -42,10 +51,12 @@ def open_reader(
     if ending in (".jsonl", ".ndjson"):
         return JsonLinesFile(path)
     if ending == ".json":
-        return FrameReader(read_json(path), path.name)
+        return FrameReader(read_json(path), path.name, path.parent)
     if ending == ".npz":
-        return FrameReader(read_npz(path, drop), path.name)
-    raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}.")
+        return FrameReader(read_npz(path, drop), path.name, path.parent)
+    if ending in PICTURES and path.is_file():
+        return PictureFile(path)
+    raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}, and is no folder.")
 
 
 @dataclass(frozen=True)
@@ -53,11 +64,18 @@ class FileReader:
     """A file: its name and a checksum of its bytes."""
 
     path: Path
+    label: ClassVar[str | None] = None
+    id: ClassVar[str | None] = None
 
     @property
     def name(self) -> str:
         """Name of the file."""
         return self.path.name
+
+    @property
+    def folder(self) -> Path | None:
+        """Where relative paths begin: beside the file."""
+        return self.path.parent
 
     @property
     def notes(self) -> list[str]:
@@ -153,8 +171,12 @@ class ParquetFile(FileReader):
 class FrameReader:
     """A table in memory: a frame of pandas, Polars or pyarrow, records, or columns by name."""
 
-    def __init__(self, table: Any, name: str = "table") -> None:
+    label: str | None = None
+    id: str | None = None
+
+    def __init__(self, table: Any, name: str = "table", folder: Path | None = None) -> None:
         self.name = name
+        self.folder = folder
         self.notes: list[str] = []
         self.kinds = frame_kinds(table)
         self.columns = columns_of(table)

@@ -8,29 +8,34 @@ and a file is never held in memory complete (except NPZ and JSON).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, islice
+from itertools import islice
+from math import prod
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tamis.data import Samples
-from tamis.sources.label_order import LabelOrder, shuffled
+from tamis.sources.encoded_block import EncodedBlock, written
+from tamis.sources.first_reading import BLOCK_ROWS, FirstReading, absent_pictures, measure
+from tamis.sources.label_order import shuffled
+from tamis.sources.picture_folder import PictureFolder
+from tamis.sources.pictures import PictureFiles
 from tamis.sources.schema import Schema, infer_schema
-from tamis.sources.schema.cells import listed, text_of, texts_of
+from tamis.sources.schema.cells import listed
 from tamis.sources.schema.labels import check_classes
 from tamis.sources.schema.record import in_order
 from tamis.sources.schema.sample import RowSample
-from tamis.sources.table_blocks import Block, TableReader
+from tamis.sources.table_blocks import RandomAccess, TableReader
 from tamis.sources.table_files import open_reader
-from tamis.sources.table_scale import measure_table
-from tamis.sources.validation import BAD_FIELDS, NO_LABEL, BadInputError, Validator
+from tamis.sources.validation import BadInputError, Validator
 
-BLOCK_ROWS = 4096
+BLOCK_BYTES = 2**25
+"""Bytes of a block of pictures, of which there are then fewer rows."""
+KEPT_BYTES = 2**28
+"""Bytes of decoded pictures that are kept, so that a file is not decoded at every reading."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Table:
     label_counts: how many rows each class has.
     sample: encoded rows, spread over the table.
     grouped: whether the file is sorted by label, or nearly; it is then read in random order.
+    left_out: columns that are no inputs, because a picture or a text is the only one.
+    notes: what was found out about it, to be printed.
     """
 
     reader: TableReader
@@ -69,6 +76,8 @@ class Table:
     label_counts: Mapping[str, int] = field(default_factory=dict)
     sample: Tensor = field(default_factory=lambda: torch.empty(0, 0))
     grouped: bool = False
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -95,6 +104,18 @@ class Table:
         """Checksum of the content."""
         return self.reader.digest
 
+    @property
+    def has_pictures(self) -> bool:
+        """Whether rows are pictures in files."""
+        return any(column.kind == "image" for column in self.schema.columns)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block: fewer of pictures."""
+        if not self.has_pictures:
+            return BLOCK_ROWS
+        return max(1, min(BLOCK_ROWS, BLOCK_BYTES // prod(self.input_shape)))
+
     def __len__(self) -> int:
         return -(-self.rows // self.rows_per_slot)
 
@@ -107,18 +128,32 @@ class Table:
             yield samples
 
     def named(
-        self, size: int = BLOCK_ROWS, validator: Validator | None = None, skip: int = 0
+        self, size: int | None = None, validator: Validator | None = None, skip: int = 0
     ) -> Iterator[tuple[Samples, list[str]]]:
         """Yield samples and the names of their rows; rows that cannot be read go to the validator.
 
         The first `skip` chunks are left out, as rows that were read before.
         """
-        per_block = max(BLOCK_ROWS // size, 1) * size
+        size = size or self.block_rows
+        per_block = max(self.block_rows // size, 1) * size
         for block in self.reader.blocks(per_block, self._names):
             if not len(block) or block.start + len(block) <= skip * size:
                 continue
             encoded = EncodedBlock(self.schema, block)
             yield from encoded.parts(max(block.start, skip * size), size, validator)
+
+    def in_random_order(self, skip: int) -> Iterator[tuple[Samples, list[str]]]:
+        """Yield all rows, a chunk at a time, in a random order that is always the same."""
+        reader = self.reader
+        if not self.has_pictures or not isinstance(reader, RandomAccess):
+            chunks = shuffled(self.named(validator=self.validator), self.rows_per_slot)
+            yield from islice(chunks, skip, None)
+            return
+        # A row at a time where it lies: pictures need not be in memory all at once.
+        order = torch.randperm(self.rows, generator=torch.Generator().manual_seed(0))
+        for rows in order.split(self.rows_per_slot)[skip:]:
+            block = reader.take(rows.tolist())
+            yield EncodedBlock(self.schema, block).together(self.validator)
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
         """Return rows by number as they were written, all columns as text."""
@@ -137,41 +172,6 @@ class Table:
         return [*(column.name for column in self.schema.columns), self.schema.label]
 
 
-class EncodedBlock:
-    """A block of rows with their inputs, labels and names, to be taken apart into chunks."""
-
-    def __init__(self, schema: Schema, block: Block) -> None:
-        self.block = block
-        inputs = schema.encode(block.columns) if block.rows else np.empty((0, 1), np.float32)
-        texts = texts_of(block.columns[schema.label])
-        rows = np.array(block.rows, np.int64)
-        labelled = np.fromiter(map(bool, texts), bool, len(texts))
-        self.unlabelled = rows[~labelled].tolist()
-        self.rows = rows[labelled]
-        self.inputs = torch.from_numpy(inputs[labelled])
-        self.labels = torch.from_numpy(schema.label_numbers(texts)[labelled])
-        names: Iterable[Any] = block.columns.get(schema.id, rows) if schema.id else block.rows
-        self.names = list(compress(map(written, names), labelled.tolist()))
-
-    def parts(
-        self, start: int, size: int, validator: Validator | None
-    ) -> Iterator[tuple[Samples, list[str]]]:
-        """Yield chunks of so many row numbers; what cannot be read goes to the validator."""
-        starts = np.arange(start, self.block.start + len(self.block), size)
-        bounds = np.searchsorted(self.rows, [*starts, starts[-1] + size]).tolist()
-        for first, low, high in zip(starts.tolist(), bounds, bounds[1:], strict=False):
-            if validator:
-                for rows, reason in (
-                    (self.block.malformed, BAD_FIELDS),
-                    (self.unlabelled, NO_LABEL),
-                ):
-                    if rows:
-                        validator.reject([r for r in rows if first <= r < first + size], reason)
-            ids = torch.from_numpy(self.rows[low:high].copy())
-            inputs, labels = self.inputs[low:high].clone(), self.labels[low:high].clone()
-            yield Samples(inputs, labels, ids, torch.zeros_like(ids)), self.names[low:high]
-
-
 class Playback:
     """A table as a stream with a position: the number of chunks read, one a slot."""
 
@@ -187,8 +187,7 @@ class Playback:
         """Yield samples, and the ids of their rows as text where the table has a column of them."""
         table = self.table
         if table.grouped:
-            chunks = shuffled(table.named(validator=table.validator), table.rows_per_slot)
-            rest: Iterator[tuple[Samples, list[str]]] = islice(chunks, self.offset, None)
+            rest = table.in_random_order(self.offset)
         else:
             rest = table.named(table.rows_per_slot, table.validator, self.offset)
         for samples, names in rest:
@@ -204,87 +203,82 @@ class Playback:
 
 def open_table(
     table: Any,
-    label: str,
+    label: str | None,
     validator: Validator,
     *,
     id_column: str | None = None,
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
     kinds: Mapping[str, str] | None = None,
+    text: str | None = None,
+    side: int | None = None,
     schema: Schema | None = None,
 ) -> Table:
     """Return a table after a reading for its schema, or a check against one that is given.
 
     Parameters
     ----------
-    table: a file, a frame of pandas, Polars or pyarrow, a list of records, or columns by name.
-    label: column of the labels.
+    table: a file, a folder of pictures, a data set of Hugging Face by its folder or as hf:NAME, a
+        frame of pandas, Polars or pyarrow, a list of records, or columns by name.
+    label: column of the labels; None where the table declares it.
     validator: takes the rows that cannot be read.
     id_column: column that identifies the rows.
     drop: columns to leave out.
     rows_per_slot: rows of one chunk.
-    kinds: kinds of columns by name, in place of those found out.
+    kinds: kinds of columns by name, in place of those found out; the label as a category has any
+        number of classes.
+    text: column of text that is the only input, beside those that `kinds` names.
+    side: pixels of the side of pictures, in place of what fits them.
     schema: schema that the table must fit, as that of the training table for a test table.
     """
-    expected = [label, *drop, *([id_column] if id_column else [])]
     known = [column.name for column in schema.inputs] if schema else []
-    reader = open_reader(table, [*expected, *known], drop)
+    given = [name for name in (label, id_column, text, *drop) if name]
+    reader = open_reader(table, [*given, *known], drop)
+    label = label or (schema.label if schema else None) or label_of(reader)
+    id_column = id_column or reader.id
+    expected = [label, *drop, *([id_column] if id_column else [])]
     first = FirstReading(reader, label, expected)
+    files, chosen = PictureFiles(reader.folder, KEPT_BYTES), dict(kinds or {})
     if schema:
         schema.check(first.names, reader.name)
         unknown = sorted(set(first.labels) - set(schema.classes))
         if unknown:
             raise BadInputError(f"{reader.name} has labels never trained on: {listed(unknown)}.")
     else:
-        check_classes(reader.name, label, first.labels, first.rows)
+        if chosen.pop(label, None) != "category":
+            check_classes(reader.name, label, first.labels, first.rows)
         left = {label, id_column, *drop}
         declared = {name: kind for name, kind in reader.kinds.items() if name not in left}
+        if text:
+            chosen.setdefault(text, "text")
+        others = [n for n in first.names if text and n not in (*chosen, *expected)]
         schema = infer_schema(
             first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
-            kinds=declared | dict(kinds or {}), drop=drop,
+            kinds={name: declared[name] for name in declared if name not in others} | chosen,
+            drop=[*drop, *others], pictures=files, side=side,
         )  # fmt: skip
-    held = first.sample.blocks if first.sample.complete else None
-    measured = measure_table(
-        schema, lambda: held or (b.columns for b in reader.blocks(BLOCK_ROWS, first.names))
-    )
+    schema = schema.located(files)
+    measured = measure(schema, first, reader)
+    left_out = {*first.names} - {c.name for c in schema.columns} - {*expected}
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
         sample_of(schema, first.sample), first.order.grouped(first.labels),
+        tuple(name for name in first.names if name in left_out),
+        (*reader.notes, *absent_pictures(schema, first.sample, reader)),
     )  # fmt: skip
 
 
-class FirstReading:
-    """Names, labels, number of rows and a sample of a table."""
-
-    def __init__(self, reader: TableReader, label: str, expected: Sequence[str]) -> None:
-        self.rows = 0
-        self.labels: Counter[str] = Counter()
-        self.order = LabelOrder()
-        self.sample = RowSample()
-        self.names: list[str] = []
-        for block in reader.blocks(BLOCK_ROWS):
-            self.names = list(dict.fromkeys([*self.names, *block.columns]))
-            self.rows += len(block)
-            if block.rows:
-                cells = block.columns.get(label, ())
-                if isinstance(cells, np.ndarray) and cells.ndim > 1:
-                    raise BadInputError(
-                        f"{reader.name}: {label!r} must be a flat array, one label for each row."
-                    )
-                texts = texts_of(cells)
-                self.labels.update(texts)
-                self.order.update(texts)
-                self.sample.update(block.columns)
-        self.labels.pop("", None)
-        for name in expected:
-            if name not in self.names:
-                has = listed(self.names)
-                raise BadInputError(f"{reader.name} has no column {name!r}; it has {has}.")
-        if not set(self.names) - set(expected):
-            raise BadInputError(f"{reader.name} has no column of inputs beside {label!r}.")
-        if not self.labels:
-            raise BadInputError(f"{reader.name} holds no labelled row.")
+def label_of(reader: TableReader) -> str:
+    """Return the column of labels that a table declares; raise where it declares none."""
+    if isinstance(reader, PictureFolder):
+        reader.check_classes()
+    if reader.label:
+        return reader.label
+    names = next(iter(reader.blocks(1))).columns
+    raise BadInputError(
+        f"{reader.name}: name the column of labels (--label); there are {listed(names)}."
+    )
 
 
 def sample_of(schema: Schema, sample: RowSample) -> Tensor:
@@ -292,10 +286,3 @@ def sample_of(schema: Schema, sample: RowSample) -> Tensor:
     if len(schema.input_shape) > 1:
         return torch.empty(0, 0)
     return torch.from_numpy(schema.encode(sample.columns()))
-
-
-def written(cell: Any) -> str:
-    """Return a cell as it was written."""
-    if isinstance(cell, str):
-        return cell
-    return str(cell) if isinstance(cell, int) else text_of(cell)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from tamis.sources.protocol import BadRecordError
 from tamis.sources.schema.cells import Cells, unread
 
 Part = Literal["numbers", "categories", "texts", "none"]
@@ -30,6 +31,8 @@ class Column:
 
     kind: ClassVar[str]
     part: ClassVar[Part]
+    required: ClassVar[bool] = False
+    """Whether a row is rejected where the cell cannot be read."""
     name: str
 
     missing = 0.0
@@ -49,6 +52,11 @@ class Column:
     def width(self) -> int:
         """Columns of an encoded row."""
         return len(self.names)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of an encoded row of this column alone."""
+        return (self.width,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,6 +88,10 @@ class Column:
         if values.shape[1] and np.isnan(values[:, 0]).any():
             return unread(values[:, 0], cells)
         return np.zeros(len(cells), bool)
+
+    def fault(self, cell: Any) -> BadRecordError | None:
+        """Return why a cell of a required column cannot be read; None where it can."""
+        return None
 
     def note(self) -> str:
         """Return a few words on what was found."""

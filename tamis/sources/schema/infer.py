@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from tamis.sources.pictures import PictureFiles
 from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
 from tamis.sources.schema.cells import ABSENT_WORDS, Cells, is_absent, listed, numbers_of, texts_of
 from tamis.sources.schema.column import Column
+from tamis.sources.schema.image import Image, holds_pictures
 from tamis.sources.schema.left_out import Constant, Id
 from tamis.sources.schema.number import PAIRS, Boolean, Number, notation_of
 from tamis.sources.schema.text import FEW_WORDS, Text, mean_words
@@ -23,7 +25,8 @@ from tamis.sources.schema.times import DateTime, format_of, times_of
 from tamis.sources.validation import BadInputError
 
 KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Number, Category, Boolean, DateTime, Text, Id, Constant, Array)
+    kind.kind: kind
+    for kind in (Number, Category, Boolean, DateTime, Text, Id, Constant, Array, Image)
 }
 MOST_UNREADABLE = 0.05
 """Share of cells that may be no number in a column of numbers: counted, and taken as missing."""
@@ -130,9 +133,18 @@ def kind_named(name: str, kind: str) -> type[Column]:
 
 
 def infer_columns(
-    cells: Mapping[str, Cells], kinds: Mapping[str, str], *, named: bool = False
+    cells: Mapping[str, Cells],
+    kinds: Mapping[str, str],
+    *,
+    named: bool = False,
+    pictures: PictureFiles | None = None,
+    side: int | None = None,
 ) -> tuple[Column, ...]:
-    """Return all columns, of the kinds that were chosen and else of those found out."""
+    """Return all columns, of the kinds that were chosen and else of those found out.
+
+    Paths of pictures are looked up where `pictures` says where they begin. Pictures are then the
+    only input.
+    """
     for name in kinds:
         if name not in cells:
             raise BadInputError(
@@ -140,10 +152,15 @@ def infer_columns(
             )
     found: list[Column] = []
     for name, column in cells.items():
-        if name in kinds:
-            found.append(kind_named(name, kinds[name]).infer(name, column))
+        kind = kind_named(name, kinds[name]) if name in kinds else None
+        if kind is Image or (kind is None and pictures and holds_pictures(column, pictures)):
+            found.append(Image.infer(name, column, pictures, side))
+        elif kind:
+            found.append(kind.infer(name, column))
         else:
             found.append(infer_column(name, column, named=named))
+    if seen := [column for column in found if isinstance(column, Image)]:
+        return tuple(seen[:1])
     if found and not any(column.width for column in found):
         found = [as_input(column, cells[column.name], kinds) for column in found]
     if not any(column.width for column in found):

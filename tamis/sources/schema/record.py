@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from math import prod
@@ -15,11 +15,12 @@ import numpy as np
 
 from tamis.checkpoint import write_atomically
 from tamis.models.tabular import TableLayout
-from tamis.sources.schema.array import Array
+from tamis.sources.pictures import PictureFiles
 from tamis.sources.schema.category import Category
 from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.column import Column
 from tamis.sources.schema.frames import columns_of, frame_kinds
+from tamis.sources.schema.image import Image
 from tamis.sources.schema.infer import infer_columns, kind_named
 from tamis.sources.schema.text import Text
 from tamis.sources.validation import BadInputError
@@ -79,11 +80,20 @@ class Schema:
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of an encoded row: flat, but for a table of one column of pictures."""
-        if len(self.inputs) == 1 and isinstance(self.inputs[0], Array):
-            shape = self.inputs[0].shape
-            if prod(shape) == self.inputs[0].width:
-                return shape
+        if len(self.inputs) == 1 and prod(self.inputs[0].shape) == self.layout.width:
+            return self.inputs[0].shape
         return (self.layout.width,)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an encoded row: bytes for pictures, which are many, else singles."""
+        pictures = any(isinstance(column, Image) for column in self.inputs)
+        return np.dtype(np.uint8 if pictures else np.float32)
+
+    def located(self, files: PictureFiles) -> Schema:
+        """Return the schema with relative paths of pictures that begin somewhere."""
+        columns = (c.located(files) if isinstance(c, Image) else c for c in self.columns)
+        return replace(self, columns=tuple(columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +128,7 @@ class Schema:
         columns = columns_of(table)
         self.check(columns)
         rows = len(next(iter(columns.values())))
-        encoded = np.empty((rows, self.layout.width), np.float32)
+        encoded = np.empty((rows, self.layout.width), self.dtype)
         found = Reading(encoded.reshape(rows, *self.input_shape), {}, {})
         for column in self.columns:
             if column.name not in columns:  # one that is left out
@@ -204,6 +214,8 @@ def infer_schema(
     kinds: Mapping[str, str] | None = None,
     drop: Sequence[str] = (),
     named: bool = False,
+    pictures: PictureFiles | None = None,
+    side: int | None = None,
 ) -> Schema:
     """Return the schema of a table.
 
@@ -216,6 +228,8 @@ def infer_schema(
     kinds: kinds of columns by name, in place of those found out.
     drop: columns to leave out.
     named: all columns are inputs by a user's word, so none is taken for an id or a constant.
+    pictures: where paths of pictures begin; without it none are looked for.
+    side: pixels of the side of a picture, in place of what fits them.
     """
     columns = columns_of(table)
     if classes is None:
@@ -224,7 +238,8 @@ def infer_schema(
     inputs = {name: cells for name, cells in columns.items() if name not in left}
     declared = {name: kind for name, kind in frame_kinds(table).items() if name in inputs}
     chosen = declared | dict(kinds or {})
-    return Schema(infer_columns(inputs, chosen, named=named), label, tuple(classes), id)
+    found = infer_columns(inputs, chosen, named=named, pictures=pictures, side=side)
+    return Schema(found, label, tuple(classes), id)
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
