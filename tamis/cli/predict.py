@@ -9,6 +9,7 @@ HELP = "Predict the classes of the rows of a file, with the model of a run."
 EXAMPLES = """examples:
   tamis predict tamis-run new.csv
   tamis predict tamis-run new.parquet --out predictions.parquet --proba
+  tamis predict tamis-run photos/
   tamis predict model.safetensors new.csv --model mynet:build
 
 The file goes through the schema of the run: columns may be in another order, values missing or
@@ -21,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
     add("run", type=Path, help="folder of a run, or its model.safetensors")
-    add("file", type=Path, help="CSV, TSV, Parquet, JSON lines or NPZ")
+    add("file", type=Path, help="table, pictures, or data set, as tamis train reads it")
     add("--out", type=Path, help="CSV, JSON lines or Parquet (default FILE-predictions.csv, here)")
     add("--proba", action="store_true", help="also write the probability of every class")
     add("--model", help="module:factory, if the run was trained with --model module:factory")

@@ -110,15 +110,15 @@ def table_trainer(
     slots = options.slots or sized.slots
     fill_in(
         options,
-        {
+        PLAIN
+        | {
             "model": TABLE_MODEL,
             "k": sized.k,
             "rate": sized.rate,
             "capacity": sized.capacity,
             "slots": slots,
             "rows_per_slot": sized.rows_per_slot(slots),
-        }
-        | PLAIN,
+        },
     )
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
@@ -130,7 +130,7 @@ def picture_trainer(
     options: Namespace, table: Table, selector: Selector, validator: Validator
 ) -> Trainer:
     """Build the model for pictures and its trainer; what no option gives follows their size."""
-    sized = PictureSettings(table.rows, table.input_shape)
+    sized = PictureSettings(table.rows, shape=table.input_shape)
     slots = options.slots or sized.slots
     fill_in(
         options,

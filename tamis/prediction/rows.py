@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from tamis.sources.encoded_block import written
+from tamis.sources.first_reading import BLOCK_ROWS
+from tamis.sources.picture_folder import PictureFolder
+from tamis.sources.pictures import PictureFiles
 from tamis.sources.schema import Array, Schema
 from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.record import Reading
 from tamis.sources.table_blocks import Block, TableReader
 from tamis.sources.table_files import FrameReader, open_reader
-from tamis.sources.tables import BLOCK_ROWS, written
 from tamis.sources.validation import BAD_FIELDS, NOT_FINITE, BadInputError
 
 MOST_NUMBERS = 2**23
@@ -54,6 +57,7 @@ class EncodedRows:
 def encoded_rows(table: Any, schema: Schema) -> Iterator[EncodedRows]:
     """Yield all rows of a file, a frame, records or an array, in blocks of bounded size."""
     reader = reader_of(table, schema)
+    schema = schema.located(PictureFiles(reader.folder))
     size = max(1, min(BLOCK_ROWS, MOST_NUMBERS // max(schema.layout.width, 1)))
     first = True
     for block in reader.blocks(size):
@@ -66,10 +70,13 @@ def encoded_rows(table: Any, schema: Schema) -> Iterator[EncodedRows]:
 
 def reader_of(table: Any, schema: Schema) -> TableReader:
     """Return a reader of a table; an array is the one column of a schema of arrays."""
+    only = schema.inputs[0] if len(schema.inputs) == 1 else None
     if isinstance(table, str | Path):
-        return open_reader(table, [column.name for column in schema.columns])
+        reader = open_reader(table, [column.name for column in schema.columns])
+        return reader.renamed(schema) if isinstance(reader, PictureFolder) else reader
+    if only and only.required and isinstance(table, list) and is_single(next(iter(table), None)):
+        return FrameReader({only.name: table})
     if isinstance(table, np.ndarray | Tensor):
-        only = schema.inputs[0] if len(schema.inputs) == 1 else None
         if not isinstance(only, Array):
             raise BadInputError(
                 "An array has no names of columns: pass a frame, records, or columns by name."
@@ -121,8 +128,11 @@ def encode_block(schema: Schema, block: Block, *, raising: bool = False) -> Enco
     unreadable = {
         name: [ids[places[at]] for at in np.flatnonzero(wrong).tolist()]
         for name, wrong in found.unreadable.items()
+        if not schema[name].required
     }
     finite = np.isfinite(found.rows).reshape(len(found.rows), -1).all(axis=1)
+    for name in set(found.unreadable) - set(unreadable):
+        finite &= ~found.unreadable[name]
     for at in np.flatnonzero(~finite).tolist():
         reasons[int(places[at])] = failed.get(at) or why_not(schema, columns, found, at)
     return EncodedRows(
@@ -160,5 +170,7 @@ def why_not(schema: Schema, columns: Mapping[str, Cells], found: Reading, at: in
     """Return why the inputs of a row are not finite."""
     for name, wrong in found.unreadable.items():
         if wrong[at]:
+            if error := schema[name].fault(columns[name][at]):
+                return str(error)
             return f"{name} is no {schema[name].kind}: {text_of(columns[name][at])[:100]}"
     return NOT_FINITE

@@ -27,6 +27,7 @@ class FirstReading:
     """Names, labels, number of rows and a sample of a table."""
 
     def __init__(self, reader: TableReader, label: str, expected: Sequence[str]) -> None:
+        self.reader, self.label = reader, label
         self.rows = 0
         self.labels: Counter[str] = Counter()
         self.order = LabelOrder()
@@ -50,7 +51,9 @@ class FirstReading:
             if name not in self.names:
                 has = listed(self.names)
                 raise BadInputError(f"{reader.name} has no column {name!r}; it has {has}.")
-        if not set(self.names) - set(expected):
+        columns = self.sample.columns()
+        paths = [n for n in expected if n in reader.kinds or names_pictures(columns.get(n, ()))]
+        if not set(self.names) - set(expected) and not paths:
             raise BadInputError(f"{reader.name} has no column of inputs beside {label!r}.")
         if not self.labels:
             raise BadInputError(f"{reader.name} holds no labelled row.")

@@ -7,49 +7,69 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from tamis.sources.pictures import ENDINGS
+from tamis.sources.schema import Schema
 from tamis.sources.schema.cells import Cells, listed
 from tamis.sources.table_blocks import Block
 from tamis.sources.validation import BadInputError
 
-FILE, PICTURE, LABEL = "file", "image", "label"
-"""Columns of the table: the path under the folder, which is the id, the picture, and its class."""
+
+class Names(NamedTuple):
+    """Columns of the table: the path under the folder as id and as picture, and its class."""
+
+    id: str = "file"
+    picture: str = "file"
+    label: str = "label"
+
+
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev"))
 LEFT_OUT = frozenset(("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"))
 """What systems leave in folders, beside everything whose name begins with a dot."""
 
 
 class PictureFolder:
-    """The files of a folder; the class of each is the first folder on its path.
+    """The files of a folder, or one file; the class of each is the first folder on its path.
 
     Every file in the folder of a class is a row, whatever its ending: what is no picture is
     rejected and named. Files that lie in no such folder have no label.
     """
 
-    label: str | None = LABEL
-    id: str | None = FILE
-    notes: Sequence[str]
-
-    def __init__(self, path: Path) -> None:
-        self.folder: Path | None = path
+    def __init__(self, path: Path, names: Names = Names()) -> None:  # noqa: B008
+        self.folder: Path | None = path if path.is_dir() else path.parent
         self.name = path.resolve().name or str(path)
-        self.kinds: Mapping[str, str] = {PICTURE: "image"}
-        self.notes = []
-        self._path = path
-        self._files, others = listing(path)
+        self.label: str | None = names.label
+        self.id: str | None = names.id
+        self.kinds: Mapping[str, str] = {names.picture: "image"}
+        self.notes: list[str] = []
+        self._names, self._path = names, path
+        self._files, others = listing(path) if path.is_dir() else ([path.name], [])
         if others:
             some = listed(others, 3)
             self.notes = [f"{len(others)} files are no pictures, and in no class: {some}"]
         if not self._files:
-            raise BadInputError(f"{path} holds no picture, and no table in a single file.")
+            raise BadInputError(f"{path} holds no picture.")
+
+    def renamed(self, schema: Schema) -> PictureFolder:
+        """Return the same files under the names that a schema has."""
+        pictures = [column.name for column in schema.inputs if column.kind == "image"]
+        plain = Names()
+        return PictureFolder(
+            self._path,
+            Names(
+                schema.id or plain.id,
+                pictures[0] if pictures else plain.picture,
+                schema.label or plain.label,
+            ),
+        )
 
     @cached_property
     def digest(self) -> str:
         """Checksum of the names and sizes of all files."""
         content = sha256()
         for name in self._files:
-            size = (self._path / name).stat().st_size
+            size = ((self.folder or self._path) / name).stat().st_size
             content.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))
         return content.hexdigest()
 
@@ -77,20 +97,9 @@ class PictureFolder:
     def take(self, rows: Sequence[int]) -> Block:
         """Return these files."""
         files = [self._files[row] for row in rows]
-        columns: dict[str, Cells] = {
-            FILE: files, PICTURE: files, LABEL: [class_of(file) for file in files]
-        }  # fmt: skip
-        return Block(columns, list(rows), [])
-
-
-class PictureFile(PictureFolder):
-    """One file of a picture, as a table of one row without a label."""
-
-    def __init__(self, path: Path) -> None:
-        self.folder = self._path = path.parent
-        self.name = path.name
-        self.kinds, self.notes = {PICTURE: "image"}, []
-        self._files = [path.name]
+        labels = [class_of(file) for file in files]
+        cells: list[Cells] = [files, files, labels]
+        return Block(dict(zip(self._names, cells, strict=True)), list(rows), [])
 
 
 def class_of(file: str) -> str | None:

@@ -174,6 +174,7 @@ def is_grey(mode: str) -> bool:
 
 
 def damage(error: Exception) -> BadRecordError:
-    """Return the error of a picture that could not be decoded, without the address of a buffer."""
-    text = str(error).partition(" <_io")[0]
-    return BadRecordError(NOT_DECODED, f"{type(error).__name__}: {text}"[:200])
+    """Return the error of a picture that could not be decoded."""
+    if type(error).__name__ == "UnidentifiedImageError":  # whose text has a path, or an address
+        return BadRecordError(NOT_DECODED, "the format is unknown")
+    return BadRecordError(NOT_DECODED, f"{type(error).__name__}: {error}"[:200])

@@ -6,8 +6,10 @@ import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from errno import ENOENT
 from functools import cached_property
 from hashlib import sha256
+from os import strerror
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import BadZipFile
@@ -16,7 +18,7 @@ import numpy as np
 
 from tamis.sources.delimited import DelimitedFile
 from tamis.sources.hugging_face import PREFIX, is_saved, open_from_hub, open_saved
-from tamis.sources.picture_folder import PictureFile, PictureFolder
+from tamis.sources.picture_folder import PictureFolder
 from tamis.sources.pictures import ENDINGS as PICTURES
 from tamis.sources.schema.cells import Cells
 from tamis.sources.schema.frames import columns_of, frame_kinds
@@ -54,8 +56,10 @@ def open_reader(
         return FrameReader(read_json(path), path.name, path.parent)
     if ending == ".npz":
         return FrameReader(read_npz(path, drop), path.name, path.parent)
-    if ending in PICTURES and path.is_file():
-        return PictureFile(path)
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
+    if ending in PICTURES:
+        return PictureFolder(path)
     raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}, and is no folder.")
 
 

@@ -238,34 +238,56 @@ def open_table(
     id_column = id_column or reader.id
     expected = [label, *drop, *([id_column] if id_column else [])]
     first = FirstReading(reader, label, expected)
-    files, chosen = PictureFiles(reader.folder, KEPT_BYTES), dict(kinds or {})
+    files = PictureFiles(reader.folder, KEPT_BYTES)
     if schema:
         schema.check(first.names, reader.name)
         unknown = sorted(set(first.labels) - set(schema.classes))
         if unknown:
             raise BadInputError(f"{reader.name} has labels never trained on: {listed(unknown)}.")
     else:
-        if chosen.pop(label, None) != "category":
-            check_classes(reader.name, label, first.labels, first.rows)
-        left = {label, id_column, *drop}
-        declared = {name: kind for name, kind in reader.kinds.items() if name not in left}
-        if text:
-            chosen.setdefault(text, "text")
-        others = [n for n in first.names if text and n not in (*chosen, *expected)]
-        schema = infer_schema(
-            first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
-            kinds={name: declared[name] for name in declared if name not in others} | chosen,
-            drop=[*drop, *others], pictures=files, side=side,
-        )  # fmt: skip
+        schema = learn_schema(
+            first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text, side=side
+        )
     schema = schema.located(files)
     measured = measure(schema, first, reader)
     left_out = {*first.names} - {c.name for c in schema.columns} - {*expected}
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
-        sample_of(schema, first.sample), first.order.grouped(first.labels),
+        sample_of(schema, first.sample),
+        first.order.grouped(first.labels) or isinstance(reader, PictureFolder),
         tuple(name for name in first.names if name in left_out),
         (*reader.notes, *absent_pictures(schema, first.sample, reader)),
+    )  # fmt: skip
+
+
+def learn_schema(
+    first: FirstReading,
+    files: PictureFiles,
+    kinds: dict[str, str],
+    *,
+    id_column: str | None,
+    drop: Sequence[str],
+    text: str | None,
+    side: int | None,
+) -> Schema:
+    """Return the schema of a table that was read once; raise where its labels are no classes."""
+    label, reader = first.label, first.reader
+    if kinds.pop(label, None) != "category":
+        check_classes(reader.name, label, first.labels, first.rows)
+    left = [label, *drop]
+    if text:
+        kinds.setdefault(text, "text")
+        left += [name for name in first.names if name not in (*kinds, id_column)]
+    declared = {
+        name: kind
+        for name, kind in reader.kinds.items()
+        # The id is an input only where it is the path of a picture.
+        if name not in left and (name != id_column or kind == "image")
+    }
+    return infer_schema(
+        first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
+        kinds=declared | kinds, drop=left, pictures=files, side=side,
     )  # fmt: skip
 
 

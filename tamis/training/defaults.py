@@ -66,7 +66,7 @@ class TableSettings:
             lambda _, classes: TableModel(layout, classes, rows), (layout.width,), classes, seed
         )
 
-    def optimizer(self, model: nn.Module, rate: float | None = None) -> torch.optim.AdamW:
+    def optimizer(self, model: nn.Module, rate: float | None = None) -> torch.optim.Optimizer:
         """Return AdamW, its memory of squares short (RealMLP); only matrices decay."""
         weights = list(model.named_parameters())
         decayed = [weight for name, weight in weights if weight.dim() > 1 and name != "signs"]

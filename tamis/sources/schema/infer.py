@@ -142,7 +142,7 @@ def infer_columns(
 ) -> tuple[Column, ...]:
     """Return all columns, of the kinds that were chosen and else of those found out.
 
-    Paths of pictures are looked up where `pictures` says where they begin. Pictures are then the
+    Paths of pictures are looked up from where `pictures` has them begin. Pictures are then the
     only input.
     """
     for name in kinds:

@@ -20,7 +20,7 @@ from tamis.sources.schema.category import Category
 from tamis.sources.schema.cells import Cells, text_of, texts_of
 from tamis.sources.schema.column import Column
 from tamis.sources.schema.frames import columns_of, frame_kinds
-from tamis.sources.schema.image import Image
+from tamis.sources.schema.image import Image, holds_pictures
 from tamis.sources.schema.infer import infer_columns, kind_named
 from tamis.sources.schema.text import Text
 from tamis.sources.validation import BadInputError
@@ -235,6 +235,8 @@ def infer_schema(
     if classes is None:
         classes = in_order({text_of(cell) for cell in columns.get(label, ())} - {""})
     left = {label, id, *drop}
+    if id in (kinds or {}) or (pictures and id and holds_pictures(columns.get(id, ()), pictures)):
+        left.discard(id)  # the paths of pictures, by which they are also called
     inputs = {name: cells for name, cells in columns.items() if name not in left}
     declared = {name: kind for name, kind in frame_kinds(table).items() if name in inputs}
     chosen = declared | dict(kinds or {})
