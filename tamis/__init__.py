@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the same as in `_MODULES`, for type checkers and editors
     from tamis.checkpoint import Checkpoints
     from tamis.data import Picks, Samples, Search, Slot
     from tamis.errors import TamisError
-    from tamis.integrations import Sieve
+    from tamis.integrations import Sieve, find_suspects
     from tamis.model_view import Average, ModelView, Window
     from tamis.monitoring import Accuracy, CollapseWarning, Monitor
     from tamis.noise import Alarm, Tracker
@@ -60,6 +60,7 @@ __all__ = [
     "TrainingRun",
     "Validator",
     "Window",
+    "find_suspects",
     "load",
 ]
 
@@ -68,7 +69,7 @@ _MODULES = {
     "tamis.checkpoint": ("Checkpoints",),
     "tamis.data": ("Picks", "Samples", "Search", "Slot"),
     "tamis.errors": ("TamisError",),
-    "tamis.integrations": ("Sieve",),
+    "tamis.integrations": ("Sieve", "find_suspects"),
     "tamis.model_view": ("Average", "ModelView", "Window"),
     "tamis.monitoring": ("Accuracy", "CollapseWarning", "Monitor"),
     "tamis.noise": ("Alarm", "Tracker"),

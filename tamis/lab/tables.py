@@ -6,7 +6,7 @@ import csv
 import resource
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -15,18 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tamis.buffers import Sliding
 from tamis.lab.made_tables import MadeTable
 from tamis.lab.suspect_quality import average_precision, rank_by_cleanlab
 from tamis.lab.table_sets import TABLES
-from tamis.noise import Alarm
 from tamis.review.scorer import LabelScorer, spread_over
-from tamis.selectors import Plausible
 from tamis.sources import Validator, open_table
 from tamis.streams import Noise, Symmetric
 from tamis.streams.noise import Confusion
-from tamis.training import Trainer
-from tamis.training.defaults import TableSettings
+from tamis.training.fitting import fit_table
 
 NOISES = ("symmetric", "class-dependent")
 TEST_SHARE = 0.25
@@ -131,27 +127,8 @@ def tamis_on(cell: Cell) -> Measured:
         path = Path(folder) / "table.csv"
         write(path, rows.train, rows.given)
         started = process_time()
-        validator = Validator()
-        table = open_table(path, LABEL, validator)
-        classes = validator.classes = len(table.classes)
-        sized = TableSettings(table.rows)
-        table = replace(table, rows_per_slot=sized.rows_per_slot(sized.slots))
-        torch.manual_seed(cell.seed)
-        model = sized.model(table.schema.layout, classes, table.sample, cell.seed)
-        trainer = Trainer(
-            model,
-            sized.optimizer(model),
-            Plausible(),
-            Sliding(sized.capacity),
-            k=sized.k,
-            pool_size=1024,
-            validator=validator,
-            tracker=Alarm(classes),
-            seed=cell.seed,
-        )
-        chunks = table.play().named()
-        for _ in range(sized.slots):
-            trainer.step(next(chunks, (None, None))[0])
+        table = open_table(path, LABEL, Validator())
+        trainer = fit_table(table, seed=cell.seed)
         test = torch.from_numpy(table.schema.encode(rows.test.columns))
         accuracy = trainer.accuracy(test, torch.from_numpy(rows.test.labels))
         trained = process_time()
