@@ -82,7 +82,7 @@ class Array(Column):
 
     def unreadable(self, values: np.ndarray, cells: Cells) -> np.ndarray:
         """Return which cells are no array of the shape that the column has."""
-        return np.isnan(values).all(axis=1)
+        return np.asarray(np.isnan(values).all(axis=1), bool)
 
     def decode(self, cells: np.ndarray) -> str | None:
         """Return the shape: an array is for a picture, not for a cell of a page."""
