@@ -64,7 +64,7 @@ def encoded_rows(table: Any, schema: Schema) -> Iterator[EncodedRows]:
         if first and block.rows:
             check_columns(schema, reader, block)
         if len(block):
-            yield encode_block(schema, block, raising=first)
+            yield encode_block(schema, block)
         first = first and not block.rows
 
 
@@ -82,6 +82,11 @@ def reader_of(table: Any, schema: Schema) -> TableReader:
                 "An array has no names of columns: pass a frame, records, or columns by name."
             )
         array = table.detach().cpu().numpy() if isinstance(table, Tensor) else table
+        if array.shape[1:] != only.shape:
+            raise BadInputError(
+                f"An array of shape {array.shape} has no rows of shape {only.shape}, which the"
+                " model takes."
+            )
         return FrameReader({only.name: array})
     if isinstance(table, Mapping) and any(is_single(cell) for cell in table.values()):
         raise BadInputError("A mapping is of columns, each a list: pass one record in a list.")
@@ -101,11 +106,8 @@ def check_columns(schema: Schema, reader: TableReader, first: Block) -> None:
     schema.check(sorted(names), reader.name)
 
 
-def encode_block(schema: Schema, block: Block, *, raising: bool = False) -> EncodedRows:
-    """Return the rows of a block, malformed ones among them.
-
-    With `raising`, arrays that all have another shape are an error and not so many bad rows.
-    """
+def encode_block(schema: Schema, block: Block) -> EncodedRows:
+    """Return the rows of a block, malformed ones among them."""
     numbers = np.array(sorted([*block.rows, *block.malformed]), np.int64)
     kept = np.isin(numbers, block.rows)
     places = np.flatnonzero(kept)
@@ -122,48 +124,23 @@ def encode_block(schema: Schema, block: Block, *, raising: bool = False) -> Enco
         labels = [""] * len(numbers)
         for at, text in zip(places.tolist(), texts_of(block.columns[schema.label]), strict=True):
             labels[at] = text
-    found, failed = read_columns(schema, columns, len(block.rows))
-    if raising and failed and len(failed) == len(block.rows):
-        raise BadInputError(failed[0])
-    unreadable = {
-        name: [ids[places[at]] for at in np.flatnonzero(wrong).tolist()]
-        for name, wrong in found.unreadable.items()
-        if not schema[name].required
-    }
+    found = Reading(np.empty((0, *schema.input_shape), np.float32), {}, {})
+    if block.rows:
+        found = schema.read(columns)
     finite = np.isfinite(found.rows).reshape(len(found.rows), -1).all(axis=1)
-    for name in set(found.unreadable) - set(unreadable):
-        finite &= ~found.unreadable[name]
+    for name, wrong in found.unreadable.items():
+        if schema[name].required:
+            finite &= ~wrong
+    unreadable = {
+        name: [ids[places[at]] for at in np.flatnonzero(wrong & finite).tolist()]
+        for name, wrong in found.unreadable.items()
+        if (wrong & finite).any()
+    }
     for at in np.flatnonzero(~finite).tolist():
-        reasons[int(places[at])] = failed.get(at) or why_not(schema, columns, found, at)
+        reasons[int(places[at])] = why_not(schema, columns, found, at)
     return EncodedRows(
         numbers, ids, named, found.rows[finite], places[finite], reasons, labels, unreadable
     )
-
-
-def read_columns(
-    schema: Schema, columns: Mapping[str, Cells], rows: int
-) -> tuple[Reading, dict[int, str]]:
-    """Return encoded rows; where arrays are of another shape, NaN and the reason by row."""
-    if not rows:
-        return Reading(np.empty((0, *schema.input_shape), np.float32), {}, {}), {}
-    try:
-        return schema.read(columns), {}
-    except BadInputError as error:
-        if rows == 1:
-            bad = np.full((1, *schema.input_shape), np.nan, np.float32)
-            return Reading(bad, {}, {}), {0: str(error)}
-    half = rows // 2
-    (one, why), (two, why_two) = (
-        read_columns(schema, {name: cells[part] for name, cells in columns.items()}, size)
-        for part, size in ((slice(half), half), (slice(half, None), rows - half))
-    )
-    parts = ((one, half), (two, rows - half))
-    unreadable = {
-        name: np.concatenate([part.unreadable.get(name, np.zeros(n, bool)) for part, n in parts])
-        for name in [*one.unreadable, *two.unreadable]
-    }
-    joined = Reading(np.concatenate([one.rows, two.rows]), {}, unreadable)
-    return joined, why | {half + at: text for at, text in why_two.items()}
 
 
 def why_not(schema: Schema, columns: Mapping[str, Cells], found: Reading, at: int) -> str:
@@ -172,5 +149,6 @@ def why_not(schema: Schema, columns: Mapping[str, Cells], found: Reading, at: in
         if wrong[at]:
             if error := schema[name].fault(columns[name][at]):
                 return str(error)
-            return f"{name} is no {schema[name].kind}: {text_of(columns[name][at])[:100]}"
+            text = " ".join(text_of(columns[name][at]).split())
+            return f"{name} is no {schema[name].kind} as in training: {text[:100]}"
     return NOT_FINITE

@@ -138,6 +138,10 @@ def test_arrays(model: str, tmp_path: Path) -> None:
     odd = [{"x": one} for one in images] + [{"x": images[0, :2]}]
     predicted = predictor.predict(odd)
     assert [at for at, name in enumerate(predicted) if name is None] == [3, 20]
+    (found,) = predictor.blocks(odd)
+    assert found.reasons[3] == "inputs not finite"
+    assert found.reasons[20].startswith("x is no array as in training: [[")
+    assert not found.unreadable
 
 
 def test_a_stream(tmp_path: Path) -> None:
@@ -188,7 +192,7 @@ def test_a_run_of_a_program_takes_arrays(tmp_path: Path) -> None:
         wanted = trainer.averaged.probabilities(inputs)
         assert np.allclose(predictor.predict_proba(inputs.double()), wanted, atol=1e-6)
         assert set(predictor.predict(inputs.numpy())) <= {0, 1}
-    with pytest.raises(BadInputError, match="arrays of shape"):
+    with pytest.raises(BadInputError, match=r"no rows of shape \(2,\)"):
         predictor.predict_proba(np.zeros((3, 5)))
 
 
