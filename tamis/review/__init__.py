@@ -12,17 +12,20 @@ from tamis.review.previews import (
     previewer,
 )
 from tamis.review.queue import ReviewQueue
+from tamis.review.records import HeldRecords, TableRows
 from tamis.review.scorer import LabelScorer
 from tamis.review.suspects import Rows, find_suspects
 
 __all__ = [
     "Corrections",
+    "HeldRecords",
     "LabelScorer",
     "LiveSuspects",
     "Neighbour",
     "NeighbourIndex",
     "ReviewQueue",
     "Rows",
+    "TableRows",
     "encode_png",
     "find_neighbours",
     "find_suspects",

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.review.neighbours import find_neighbours, write_neighbours
+from tamis.review.differences import differing
+from tamis.review.neighbours import (
+    NONE,
+    Nearest,
+    find_neighbours,
+    list_neighbours,
+    write_neighbours,
+)
 from tamis.review.previews import Preview, Previewer
+from tamis.review.records import TableRows
 from tamis.review.suspects import Rows
 from tamis.runs import Suspect, write_suspects
 
@@ -20,6 +29,54 @@ MOST = 50_000
 """Suspects in suspects.jsonl at the most: nobody reviews more, and suspects.csv has them all."""
 MOST_COMPARED = 5000
 """Suspects with neighbours at the most: the worst ones, which are reviewed first."""
+MOST_CELLS = 2**21
+"""Cells of a table in each of the two files, at the most: of wide tables, those of fewer rows."""
+NEIGHBOURS = 5
+MOST_CLASSES = 8
+"""Classes of a suspect whose probability is written: the likeliest."""
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """What one pass through the rows finds, by the number of a row.
+
+    Previews and probabilities are those of the rows `shown`, inputs those of the rows `compared`,
+    names those of the rows `near`.
+    """
+
+    shown: set[int]
+    device: torch.device | None = None
+    compared: set[int] = field(default_factory=set)
+    near: set[int] = field(default_factory=set)
+    previews: dict[int, Preview] = field(default_factory=dict)
+    probabilities: dict[int, dict[int, float]] = field(default_factory=dict)
+    inputs: dict[int, Tensor] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def update(
+        self, samples: Samples, ids: Sequence[str], preview: Previewer, view: ModelView | None
+    ) -> None:
+        """Read some rows; a row that comes again counts as it is then."""
+        places = []
+        for at, row in enumerate(samples.ids.tolist()):
+            if row in self.shown:
+                self.previews[row] = preview(samples.inputs[at])
+                places.append(at)
+            if row in self.compared:
+                self.inputs[row] = samples.inputs[at].clone()
+            if row in self.near:
+                self.names[row] = ids[at]
+        if view and places:
+            chosen = samples[torch.tensor(places, device=samples.ids.device)]
+            shares = view.probabilities(chosen.inputs.to(self.device)).cpu()
+            best = shares.topk(min(MOST_CLASSES, shares.shape[1]), dim=1)
+            rows = chosen.ids.tolist(), best.indices.tolist(), best.values.tolist()
+            for row, labels, values in zip(*rows, strict=True):
+                self.probabilities[row] = {
+                    label: round(value, 4)
+                    for label, value in zip(labels, values, strict=True)
+                    if value == value  # of a row that is not finite there is none
+                }
 
 
 def write_review_files(
@@ -31,6 +88,7 @@ def write_review_files(
     preview: Previewer,
     view: ModelView | None = None,
     held: Samples | None = None,
+    table: TableRows | None = None,
     most: int = MOST,
     most_compared: int = MOST_COMPARED,
 ) -> None:
@@ -43,35 +101,97 @@ def write_review_files(
     rows: the rows that the suspects were found among, once more
     classes: names of the classes
     preview: makes the preview of a row
-    view: the model whose features are compared
+    view: the model whose probabilities are written, and whose features are compared
     held: the rows that a trainer holds, `trainer.held()`, among which neighbours are looked for
+    table: cells of rows as they were written, in place of previews
     most: suspects written at the most
     most_compared: suspects with neighbours at the most
     """
-    suspects = [suspect for suspect in suspects[:most] if suspect.row is not None]
-    wanted = {suspect.row for suspect in suspects}
-    compared = {suspect.row for suspect in suspects[:most_compared]} if view and held else set()
-    near = set(held.ids.tolist()) if view and held else set()
-    previews: dict[int | None, Preview] = {}
-    inputs: dict[int | None, Tensor] = {}
-    names: dict[int, str] = {}
+    listed = [suspect for suspect in suspects[:most] if suspect.row is not None]
+    width = len(table.schema.columns) + 1 if table else 1
+    first = listed[: min(most_compared, MOST_CELLS // (width * NEIGHBOURS))]
+    read = RowsRead(numbers_of(listed[: MOST_CELLS // width]))
+    if view and held:
+        near = set(held.ids.tolist())
+        read = replace(read, device=held.ids.device, compared=numbers_of(first), near=near)
     for samples, ids in rows:
-        for at, number in enumerate(samples.ids.tolist()):
-            if number in wanted:
-                previews[number] = preview(samples.inputs[at])
-            if number in compared:
-                inputs[number] = samples.inputs[at].clone()
-            if number in near:
-                names[number] = ids[at]
-    with_previews = (replace(one, preview=previews.get(one.row, {})) for one in suspects)
-    write_suspects(folder, with_previews)
-    found = [suspect for suspect in suspects[:most_compared] if suspect.row in inputs]
-    if view and held and found:
-        compared_inputs = torch.stack([inputs[suspect.row] for suspect in found])
-        numbers = torch.tensor([suspect.row for suspect in found], device=held.ids.device)
-        try:
-            nearest = find_neighbours(view, compared_inputs.to(held.inputs.device), numbers, held)
-        except TypeError:  # without a last linear layer there are no features to compare
-            return
-        ids = [suspect.id for suspect in found]
-        write_neighbours(folder, nearest, ids, held, classes=classes, preview=preview, names=names)
+        read.update(samples, ids, preview, view)
+    compared = [suspect for suspect in first if suspect.row in read.inputs]
+    nearest = find_nearest(view, held, compared, read.inputs) if view and held else None
+    previews = dict(read.previews)
+    if held and nearest:
+        for at in nearest.rows.unique().tolist():
+            previews.setdefault(int(held.ids[at]), preview(held.inputs[at]))
+    if table:
+        previews |= table.previews(previews.keys())
+    marks: dict[str, list[str]] = {}
+    if held and nearest:
+        marks = mark_differences(table, compared, nearest, held, previews)
+    write_suspects(folder, (completed(one, read, previews, marks, classes) for one in listed))
+    if held and nearest:
+        found = list_neighbours(nearest, held, classes, previews, read.names)
+        ids = [suspect.id for suspect in compared]
+        write_neighbours(folder, dict(zip(ids, found, strict=True)))
+
+
+def numbers_of(suspects: Sequence[Suspect]) -> set[int]:
+    """Return the numbers of the rows of suspects."""
+    return {suspect.row for suspect in suspects if suspect.row is not None}
+
+
+def find_nearest(
+    view: ModelView, held: Samples, compared: Sequence[Suspect], inputs: Mapping[int, Tensor]
+) -> Nearest | None:
+    """Return the rows held that are nearest to suspects; None where there is nothing to compare."""
+    rows = [suspect.row for suspect in compared if suspect.row is not None]
+    if not rows:
+        return None
+    device = held.inputs.device
+    stacked = torch.stack([inputs[row] for row in rows]).to(device)
+    try:
+        return find_neighbours(
+            view, stacked, torch.tensor(rows, device=device), held, count=NEIGHBOURS
+        )
+    except TypeError:  # without a last linear layer there are no features to compare
+        return None
+
+
+def mark_differences(
+    table: TableRows | None,
+    compared: Sequence[Suspect],
+    nearest: Nearest,
+    held: Samples,
+    previews: Mapping[int, Preview],
+) -> dict[str, list[str]]:
+    """Return by id the columns in which suspects differ from their neighbours."""
+    columns = {
+        row: cells
+        for row, preview in previews.items()
+        if isinstance(cells := preview.get("columns"), dict)
+    }
+    places = {row: place for place, row in enumerate(columns)}
+    own = np.array([places.get(suspect.row or 0, -1) for suspect in compared], np.int64)
+    if not columns or (own < 0).any():
+        return {}
+    numbers = [[places.get(row, -1) for row in rows] for rows in held.ids[nearest.rows].tolist()]
+    near = np.where((nearest.similarity > NONE).cpu().numpy(), np.array(numbers, np.int64), -1)
+    found = differing(table.schema if table else None, list(columns.values()), own, near)
+    return {suspect.id: names for suspect, names in zip(compared, found, strict=True)}
+
+
+def completed(
+    suspect: Suspect,
+    read: RowsRead,
+    previews: Mapping[int, Preview],
+    marks: Mapping[str, list[str]],
+    classes: Sequence[str],
+) -> Suspect:
+    """Return a suspect with its preview, the columns that differ, and probabilities."""
+    if suspect.row is None or suspect.row not in read.shown:
+        return suspect
+    preview = dict(previews.get(suspect.row, {}))
+    if differs := marks.get(suspect.id):
+        preview["differs"] = differs
+    found = read.probabilities.get(suspect.row, {})
+    probabilities = {classes[label]: share for label, share in found.items()}
+    return replace(suspect, preview=preview, probabilities=probabilities)

@@ -14,6 +14,7 @@ from tamis.review.files import write_review_files
 from tamis.review.previews import Previewer
 from tamis.review.protocol import ReviewedTrainer
 from tamis.review.queue import ReviewQueue
+from tamis.review.records import TableRows
 from tamis.review.scorer import LabelScorer
 from tamis.review.suspects import THRESHOLD
 from tamis.runs import Suspect
@@ -59,6 +60,7 @@ class LiveSuspects:
     queue: holds the worst suspects
     every: slots from one round to the next
     decided: returns the ids of all rows whose label is decided
+    table: cells of rows as they were written, in place of previews
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class LiveSuspects:
         queue: ReviewQueue | None = None,
         every: int = 1000,
         decided: Callable[[], set[str]] = set,
+        table: TableRows | None = None,
     ) -> None:
         self.folder = folder
         self.trainer = trainer
@@ -79,6 +82,7 @@ class LiveSuspects:
         self.queue = queue or ReviewQueue()
         self.every = every
         self.decided = decided
+        self.table = table
         self._waiting: list[Waiting] = []
         self._generator = torch.Generator().manual_seed(0)
 
@@ -128,8 +132,13 @@ class LiveSuspects:
             preview=self.preview,
             view=self.trainer.averaged,
             held=held,
+            table=self.table,
             most_compared=MOST_COMPARED,
         )
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the rows that wait, and of those in the queue."""
+        return [row for part in self._waiting for row in part.samples.ids.tolist()]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the queue, the rows that wait, and the state of the generator."""

@@ -14,7 +14,6 @@ from torch import Tensor
 from tamis.checkpoint import write_atomically
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.review.previews import Previewer
 from tamis.review.scorer import FeatureScaler
 from tamis.runs import RunFiles, Tail
 from tamis.runs.json_lines import JsonObject, parse_line
@@ -23,6 +22,8 @@ CHUNK = 1024
 """Rows compared with all rows held at once, at the most."""
 MOST_NUMBERS = 2**24
 """Similarities computed at once: of fewer rows, where more than 16,384 are held."""
+NONE = -1.5
+"""Below every cosine: minus infinity stands for the row itself, or for one that is not usable."""
 
 
 class Nearest(NamedTuple):
@@ -85,46 +86,47 @@ def find_neighbours(
     return Nearest(torch.cat(rows), torch.cat(similarity))
 
 
-def write_neighbours(
-    folder: Path,
+def list_neighbours(
     nearest: Nearest,
-    suspects: Sequence[str],
     held: Samples,
-    *,
     classes: Sequence[str],
-    preview: Previewer,
-    names: Mapping[int, str] | None = None,
-) -> None:
-    """Write neighbours.jsonl into a run's folder: one line for each suspect.
+    previews: Mapping[int, Mapping[str, Any]],
+    names: Mapping[int, str],
+) -> list[list[Neighbour]]:
+    """Return the neighbours of each row.
 
     Parameters
     ----------
-    folder: folder of the run
     nearest: from `find_neighbours`
-    suspects: ids of the suspects, in the same order
     held: the rows that `nearest` refers to
     classes: names of the classes
-    preview: makes the preview of a row
+    previews: previews of rows held, by number
     names: ids of rows held as text, by number; a row without one goes by its number
     """
     numbers, labels = held.ids.tolist(), held.labels.tolist()
-    previews = {row: preview(held.inputs[row]) for row in nearest.rows.unique().tolist()}
-    lines = []
-    for name, rows, similarity in zip(
-        suspects, nearest.rows.tolist(), nearest.similarity.tolist(), strict=True
-    ):
-        found = [
+    return [
+        [
             Neighbour(
-                (names or {}).get(numbers[row], str(numbers[row])),
+                names.get(numbers[row], str(numbers[row])),
                 classes[labels[row]],
                 round(value, 4),
-                previews[row],
-            ).to_json()
+                previews.get(numbers[row], {}),
+            )
             for row, value in zip(rows, similarity, strict=True)
-            if value > -1.5  # minus infinity is the row itself
+            if value > NONE
         ]
-        lines.append(json.dumps({"id": name, "neighbours": found}, allow_nan=False) + "\n")
-    write_atomically(folder / RunFiles.neighbours, "".join(lines).encode(), private=True)
+        for rows, similarity in zip(nearest.rows.tolist(), nearest.similarity.tolist(), strict=True)
+    ]
+
+
+def write_neighbours(folder: Path, found: Mapping[str, Sequence[Neighbour]]) -> None:
+    """Write neighbours.jsonl into a run's folder: one line for each suspect, by its id."""
+    lines = (
+        json.dumps({"id": name, "neighbours": [one.to_json() for one in near]}, allow_nan=False)
+        for name, near in found.items()
+    )
+    content = "".join(line + "\n" for line in lines)
+    write_atomically(folder / RunFiles.neighbours, content.encode(), private=True)
 
 
 class NeighbourIndex:

@@ -18,6 +18,8 @@ LONGEST_SIDE = 96
 """Pixels of a thumbnail; larger pictures are subsampled."""
 MOST_COLUMNS = 60
 MOST_TEXT = 2000
+LONGEST_CELL = 5000
+"""Characters of a cell that are kept."""
 COLOURS = (1, 3)
 
 
@@ -52,8 +54,15 @@ def preview_columns(row: Tensor, columns: Sequence[str] = ()) -> Preview:
 
 
 def preview_values(values: Mapping[str, str | None]) -> Preview:
-    """Return readable values by the names of their columns; a missing one is empty."""
-    return {"columns": {name: value or "" for name, value in values.items()}}
+    """Return readable values by the names of their columns; a missing one is None."""
+    return {"columns": {name: shortened(value) for name, value in values.items()}}
+
+
+def shortened(value: str | None) -> str | None:
+    """Return a cell, its end cut off where it is longer than a page can show; None if empty."""
+    if value is None or not value or value.isspace():
+        return None
+    return value if len(value) <= LONGEST_CELL else value[:LONGEST_CELL] + "…"
 
 
 def preview_text(text: str) -> Preview:

@@ -38,7 +38,7 @@ class SuspectIndex:
         return name in self._suspects
 
     def get(self, name: str) -> Suspect | None:
-        """Return the suspect of an id, without its preview."""
+        """Return the suspect of an id, without preview and probabilities."""
         return self._suspects.get(name)
 
     def refresh(self) -> bool:
@@ -76,7 +76,7 @@ class SuspectIndex:
         for offset, line in new:
             suspect = Suspect.from_json(line)
             if suspect and suspect.id not in self._suspects:
-                self._add(replace(suspect, preview={}))
+                self._add(replace(suspect, preview={}, probabilities={}))
                 self._offsets[suspect.id] = offset
         return True
 

@@ -25,7 +25,8 @@ class Suspect:
 
     `score` runs from 0.5, another class is as likely as the given one, to 1, another is certain.
     `row` is the number of the sample and `slot` the slot it arrived in; both may be unknown.
-    `preview` is what a person sees of the row. It is empty in an index, and not compared.
+    `preview` is what a person sees of the row, and `probabilities` are those of the likeliest
+    classes by the model. Both are empty in an index, and not compared.
     """
 
     id: str
@@ -35,18 +36,20 @@ class Suspect:
     row: int | None = None
     slot: int | None = None
     preview: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    probabilities: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> JsonObject:
         """Return the suspect as a JSON object."""
         return {
             "id": self.id, "row": self.row, "given": self.given, "suggested": self.suggested,
             "score": self.score, "slot": self.slot, "preview": dict(self.preview),
+            "probabilities": dict(self.probabilities),
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, line: JsonObject) -> Suspect | None:
         """Read a JSON object; None where it is not a suspect."""
-        score, preview = line.get("score"), line.get("preview")
+        score, preview, shares = (line.get(key) for key in ("score", "preview", "probabilities"))
         if "id" not in line or not isinstance(score, int | float):
             return None
         return cls(
@@ -57,6 +60,11 @@ class Suspect:
             int_or_none(line.get("row")),
             int_or_none(line.get("slot")),
             preview if isinstance(preview, dict) else {},
+            {
+                str(name): float(share)
+                for name, share in (shares if isinstance(shares, dict) else {}).items()
+                if isinstance(share, int | float) and 0 <= share <= 1
+            },
         )
 
 

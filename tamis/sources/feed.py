@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
@@ -75,7 +75,8 @@ class Feed:
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
     judged: number of records that the share is taken over.
 
-    Rows must be finite after `scale`, too, where one is set.
+    Rows must be finite after `scale`, too, where one is set. `arrived` has the records of the last
+    samples by the ids of their rows, where a schema reads them.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Feed:
         self._last = ""
         self._late: float | None = None
         self._closed = False
+        self.arrived: dict[int, Mapping[str, Any]] = {}
         self.seek(offset or {})
 
     def __iter__(self) -> Iterator[Samples]:
@@ -249,6 +251,7 @@ class Feed:
         checked = [result_or_fault(self._check, item) for item in self._make(batch.records)]
         made = self._check_scaled(checked)
         rows: list[Row] = []
+        self.arrived = {}
         for record, position, found in zip(batch.records, batch.positions, made, strict=True):
             number, self._seen = self._seen, self._seen + 1
             self._note(isinstance(found, BadRecordError))
@@ -258,6 +261,8 @@ class Feed:
                 self.rejects.add(position, found.reason, found.detail, abbreviate(raw))
             else:
                 rows.append(found._replace(id=number) if found.id is None else found)
+                if isinstance(self.to_row, SchemaRows):
+                    self.arrived[number if found.id is None else found.id] = record
         names = [row.name or str(row.id) for row in rows]
         return stack(rows), names if any(row.name for row in rows) else None
 

@@ -194,6 +194,15 @@ class Playback:
             self.offset += 1
             yield samples, names if table.schema.id else None
 
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.table.rows
+
+    def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
+        """Return rows by number as they were written, all columns as text."""
+        return self.table.records(rows)
+
     def acknowledge(self) -> None:
         """Do nothing: a file stays as it is."""
 

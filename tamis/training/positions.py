@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,6 +32,18 @@ class Positioned(Protocol):
 
     def close(self) -> None:
         """End a wait for records; any thread may call it."""
+
+
+@runtime_checkable
+class Rereadable(Protocol):
+    """A stream of so many rows, any of which can be read again, as `Table.play` is."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
+        """Return rows by number as they were written, cells by column."""
 
 
 class Counted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,21 @@ from typing import Any
 
 from tamis.data import Samples, Slot
 from tamis.model_view.passes import last_linear
-from tamis.review import Corrections, LiveSuspects, Rows, previewer, write_review_files
+from tamis.review import (
+    Corrections,
+    HeldRecords,
+    LiveSuspects,
+    Rows,
+    TableRows,
+    previewer,
+    write_review_files,
+)
 from tamis.review.previews import Preview, preview_values
 from tamis.review.scorer import spread_over
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
 from tamis.runs.metadata import End
-from tamis.sources import Schema, write_schema
+from tamis.sources import Feed, Schema, write_schema
+from tamis.training.positions import Rereadable
 from tamis.training.trainer import Trainer
 
 OF_ONE_RUN = (
@@ -27,6 +36,8 @@ OF_ONE_RUN = (
     RunFiles.schema,
 )
 """Files that a new run replaces. Decisions are the work of people, and stay."""
+MOST_REREAD = 100_000
+"""Rows of a table that is read again for suspects while it is trained on; that takes a second."""
 
 
 class RunRecorder:
@@ -57,7 +68,14 @@ class RunRecorder:
         another = corrections and corrections.resolve() != decisions.resolve()
         self.given = Corrections(corrections, classes) if corrections and another else None
         self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
-        self.live = LiveSuspects(folder, trainer, classes, self.preview, decided=self.decided)
+        self.stream: object = None
+        self.held = HeldRecords()
+        flat = schema if schema and len(schema.input_shape) == 1 else None
+        self.table = TableRows(flat, self.records) if flat else None
+        self.live = LiveSuspects(
+            folder, trainer, classes, self.preview, decided=self.decided,
+            table=TableRows(flat, self.records_now) if flat else None,
+        )  # fmt: skip
 
     def begin(self, resumed: bool) -> None:
         """Write the metadata; a new run removes what another has left."""
@@ -78,9 +96,19 @@ class RunRecorder:
 
     def preview(self, row: Any) -> Preview:
         """Return what a page shows of a row: readable values where there is a schema."""
-        if self.schema and len(self.schema.input_shape) == 1:
-            return preview_values(self.schema.decode(row.detach().cpu()))
+        if self.table:
+            return preview_values(self.table.schema.decode(row.detach().cpu()))
         return previewer(self.metadata.input_shape, self.metadata.columns)(row)
+
+    def records(self, rows: Collection[int]) -> Mapping[int, Mapping[str, str]]:
+        """Return rows as they were written: of a stream, those held."""
+        return self.stream.records(rows) if isinstance(self.stream, Rereadable) else self.held(rows)
+
+    def records_now(self, rows: Collection[int]) -> Mapping[int, Mapping[str, str]]:
+        """Return rows as they were written, unless training had to wait long for them."""
+        if isinstance(self.stream, Rereadable) and self.stream.rows > MOST_REREAD:
+            return {}
+        return self.records(rows)
 
     def correct(
         self, samples: Samples, names: Sequence[str] | None = None
@@ -97,6 +125,9 @@ class RunRecorder:
         self, slot: Slot, samples: Samples | None = None, names: Sequence[str] | None = None
     ) -> None:
         """Record a slot, and pass new decisions to the trainer."""
+        if self.table and isinstance(self.stream, Feed) and samples is not None:
+            self.held.update(self.stream.arrived)
+            self.held.forget(self.trainer.held_count, self._wanted)
         if self.estimates:
             with self._counting_failures():
                 self.estimates.update(slot, samples)
@@ -140,8 +171,9 @@ class RunRecorder:
         held, view = spread_over(self.trainer.held()), self.trainer.averaged
         classes = self.metadata.classes
         write_review_files(
-            self.folder, left, rows, classes, preview=self.preview, view=view, held=held
-        )
+            self.folder, left, rows, classes, preview=self.preview, view=view, held=held,
+            table=self.table,
+        )  # fmt: skip
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""
@@ -158,10 +190,11 @@ class RunRecorder:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the ids of rows as text, the live suspects, and where files end."""
+        """Return the ids of rows as text, live suspects, records held, and where files end."""
         return {
             "names": self.own.state_dict(),
             "live": self.live.state_dict(),
+            "records": self.held.state_dict(),
             "estimates": self.estimates.state_dict() if self.estimates else None,
         }
 
@@ -170,6 +203,7 @@ class RunRecorder:
         for corrections in self._followed():
             corrections.load_state_dict(state["names"])
         self.live.load_state_dict(state["live"])
+        self.held.load_state_dict(state["records"])
         if self.estimates:
             self.estimates.load_state_dict(state["estimates"])
 
@@ -179,6 +213,10 @@ class RunRecorder:
             yield
         except OSError:
             self.failures += 1
+
+    def _wanted(self) -> list[int]:
+        """Return the numbers of the rows that may be shown."""
+        return [*self.trainer.held().ids.tolist(), *self.live.numbers()]
 
     def _followed(self) -> list[Corrections]:
         return [self.own] if self.given is None else [self.given, self.own]

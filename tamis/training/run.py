@@ -134,7 +134,7 @@ class TrainingRun:
         counted from the run's first, or with the source; with `continue_after_end` it then goes on
         with the rows that are held until the slots are done.
         """
-        self._stream = as_positioned(source)
+        self._stream = self.recorder.stream = as_positioned(source)
         if self._offset is not None:
             self._stream.seek(self._offset)
             self._offset = None

@@ -12,6 +12,7 @@ from tamis.errors import TamisError
 from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Run, Suspect
 from tamis.runs.decisions import ACTIONS
+from tamis.web.row_columns import listed
 from tamis.web.run_page import (
     Snapshot,
     confusion_csv,
@@ -104,9 +105,10 @@ class ReviewAPI:
             run = self.run
             run.refresh()
             found = [suspect for suspect in run.suspects if matches(suspect)]
-            listed = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
+            found_now = run.suspects.read(found[page * PAGE : (page + 1) * PAGE])
             items = [
-                suspect.to_json() | {"decision": self._decision(suspect.id)} for suspect in listed
+                one.to_json() | {"preview": listed(one.preview), "decision": self._decision(one.id)}
+                for one in found_now
             ]
             return {
                 "items": items,
@@ -119,11 +121,14 @@ class ReviewAPI:
             }
 
     def neighbours(self, name: str) -> dict[str, Any]:
-        """Return the neighbours of a suspect, and the decision in force about it."""
+        """Return all of a suspect: its preview, its neighbours, and the decision in force."""
         with self._lock:
             self.run.decisions.refresh()
             found = [neighbour.to_json() for neighbour in self._neighbours.of(name)]
-            return {"neighbours": found, "decision": self._decision(name)}
+            known = self.run.suspects.get(name)
+            complete = self.run.suspects.read([known]) if known else []
+            preview = dict(complete[0].preview) if complete else {}
+            return {"neighbours": found, "decision": self._decision(name), "preview": preview}
 
     def decide(self, body: bytes) -> dict[str, Any]:
         """Write a decision, and return it with what was in force before."""

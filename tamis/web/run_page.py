@@ -17,6 +17,7 @@ from markupsafe import Markup
 from tamis.checkpoint import write_atomically
 from tamis.runs import EstimatePoint, Run, RunFiles
 from tamis.runs.spreadsheet import disarm
+from tamis.web.row_columns import cells_of
 from tamis.web.run_plots import Plot, plots_of
 from tamis.web.svg import to_inline_svg
 from tamis.web.tiles import tiles_of
@@ -73,7 +74,7 @@ def environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    templates.globals["tiles_of"] = tiles_of
+    templates.globals |= {"tiles_of": tiles_of, "cells_of": cells_of}
     return templates
 
 

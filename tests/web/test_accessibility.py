@@ -11,6 +11,7 @@ import pytest
 from tamis.cli.main import main
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import make_hostile
+from tests.support.table_run import make_table_run
 
 pytestmark = pytest.mark.slow
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -35,21 +36,29 @@ def faults(tab: Tab, axe: str) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("kind", ["report", "compare", "watch", "hostile"])
+@pytest.mark.parametrize("kind", ["report", "compare", "watch", "hostile", "table", "table report"])
 def test_no_page_has_a_fault(
     browser: Chromium, axe: str, folder: Path, tmp_path: Path, serve, kind: str, width: int, scheme
 ) -> None:
-    if kind == "report":
+    if kind.startswith("table"):
+        folder = make_table_run(tmp_path / "table", columns=60)
+    if kind.endswith("report"):
         main(["report", str(folder), "--out", str(tmp_path / "page.html")])
     elif kind == "compare":
         main(["compare", str(folder), str(folder), "--out", str(tmp_path / "page.html")])
     elif kind == "hostile":
         folder = make_hostile(tmp_path / "hostile")
-    live = kind in ("watch", "hostile")
+    live = kind in ("watch", "hostile", "table")
     url = serve(folder).url if live else (tmp_path / "page.html").as_uri()
     tab = browser.open(url, width, 900, scheme)
+    if kind == "table":
+        tab.wait("document.querySelector('#row details.rest')")
+        tab.run("document.querySelector('#row details.rest > summary').click()")
+        tab.wait("document.querySelector('#neighbours details.rest[open]')")
+    elif live:
+        tab.wait("document.querySelector('#curves svg')")
     if live:
-        tab.wait("document.body.dataset.ready && document.querySelector('#curves svg')")
+        tab.wait("document.body.dataset.ready")
         tab.press("s")
         tab.wait("document.querySelector('#news').innerText.includes('skip')")
         tab.press("o")

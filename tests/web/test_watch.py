@@ -198,7 +198,8 @@ def test_neighbours_of_a_suspect(client: Client, folder: Path) -> None:
     near = client.get("/neighbours", id=name)["neighbours"]
     assert len(near) == 5
     assert all(other["label"].startswith("number") for other in near)
-    assert client.get("/neighbours", id="no such") == {"neighbours": [], "decision": None}
+    none = {"neighbours": [], "decision": None, "preview": {}}
+    assert client.get("/neighbours", id="no such") == none
 
 
 def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) -> None:

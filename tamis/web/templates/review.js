@@ -5,8 +5,11 @@
 
 const at = (id) => document.getElementById(id);
 const LEAST_WAIT = 2000;
+const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighbour and a card of the list; the rest is folded */
+const LONG = 160; /* characters of a cell that are shown at once */
+const MOST_SHARES = 6;
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
-const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), queue: Promise.resolve() };
+const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, queue: Promise.resolve() };
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -24,21 +27,100 @@ async function ask(path, body) {
   return answer.json();
 }
 
-function drawPreview(preview, name) {
+function drawPicture(preview, name) {
+  if (!preview || typeof preview.image !== "string") return [];
+  const image = make("img");
+  image.src = "data:image/png;base64," + preview.image;
+  image.alt = `row ${name}`;
   const box = make("div", undefined, "preview");
-  if (preview && typeof preview.image === "string") {
-    const image = make("img");
-    image.src = "data:image/png;base64," + preview.image;
-    image.alt = `row ${name}`;
-    box.append(image);
-  } else if (preview && preview.columns && typeof preview.columns === "object") {
-    const list = make("dl");
-    for (const [column, value] of Object.entries(preview.columns)) list.append(make("dt", column), make("dd", String(value)));
-    box.append(list);
+  box.append(image);
+  return [box];
+}
+
+function columnsOf(preview) {
+  /* Names and values; a hostile or an older file may hold anything. */
+  return preview && preview.columns && typeof preview.columns === "object" && !Array.isArray(preview.columns) ? preview.columns : {};
+}
+
+function differsIn(preview) { return preview && Array.isArray(preview.differs) ? preview.differs.map(String) : []; }
+
+function orderOf(preview) {
+  /* Columns that differ from the neighbours come first. */
+  const first = differsIn(preview), columns = columnsOf(preview);
+  return [...first.filter((name) => Object.hasOwn(columns, name)), ...Object.keys(columns).filter((name) => !first.includes(name))];
+}
+
+function isMissing(value) { return value === null || value === undefined || value === ""; }
+
+function drawValue(value) {
+  if (isMissing(value)) return make("i", "missing", "soft");
+  const text = String(value);
+  if (text.length <= LONG) return document.createTextNode(text);
+  const box = make("details", undefined, "long");
+  box.append(make("summary", `${text.slice(0, LONG)}…`), make("p", text));
+  return box;
+}
+
+function drawList(names, columns, differs, word) {
+  const list = make("dl");
+  for (const name of names) {
+    const group = make("div", undefined, differs.includes(name) ? "differs" : ""), term = make("dt", name), cell = make("dd");
+    if (word && differs.includes(name)) term.append(" ", make("span", word, "mark"));
+    cell.append(drawValue(Object.hasOwn(columns, name) ? columns[name] : null));
+    group.append(term, cell);
+    list.append(group);
+  }
+  return list;
+}
+
+function drawRow(preview, order, differs, most, word) {
+  /* All columns: the first ones, and the rest folded; one fold opens all in the panel. */
+  const box = make("div", undefined, "preview"), columns = columnsOf(preview);
+  if (order.length) {
+    box.append(drawList(order.slice(0, most), columns, differs, word));
+    if (order.length > most) {
+      const rest = make("details", undefined, "rest");
+      rest.open = state.unfolded;
+      rest.append(make("summary", `${order.length - most} more columns`), drawList(order.slice(most), columns, differs, word));
+      rest.addEventListener("toggle", () => unfold(rest.open));
+      box.append(rest);
+    }
   } else if (preview && typeof preview.text === "string") {
-    box.append(make("p", preview.text));
+    box.append(drawValue(preview.text));
   }
   return box;
+}
+
+function unfold(open) {
+  state.unfolded = open;
+  for (const rest of at("panel").querySelectorAll("details.rest")) rest.open = open;
+}
+
+function drawBrief(preview) {
+  /* The row in a list of many, inside a button: a few columns, nothing to open. */
+  const order = orderOf(preview), columns = columnsOf(preview), box = make("div", undefined, "preview");
+  if (order.length) {
+    const short = Object.fromEntries(order.slice(0, BRIEF).map((name) => [name, isMissing(columns[name]) ? null : String(columns[name]).slice(0, LONG / 2)]));
+    const more = (Number(preview.count) || order.length) - BRIEF;
+    box.append(drawList(Object.keys(short), short, differsIn(preview)));
+    if (more > 0) box.append(make("span", `${more} more columns`, "soft"));
+  } else if (preview && typeof preview.text === "string") box.append(make("p", preview.text.slice(0, LONG)));
+  return box;
+}
+
+function drawShares(item) {
+  const shares = Object.entries(item.probabilities || {}).filter(([, share]) => typeof share === "number").sort((one, two) => two[1] - one[1]);
+  if (!shares.length) return [];
+  const list = make("ul", undefined, "shares");
+  for (const [name, share] of shares.slice(0, MOST_SHARES)) {
+    const entry = make("li"), bar = make("meter");
+    bar.max = 1;
+    bar.value = share;
+    bar.setAttribute("aria-label", `Probability of ${name}`);
+    entry.append(make("span", name), bar, make("span", share.toFixed(3), "number"));
+    list.append(entry);
+  }
+  return [make("h3", "Probabilities by the model"), list];
 }
 
 function describe(decision) {
@@ -54,13 +136,14 @@ function drawLabels(item) {
 
 function fillCard(card, item) {
   const slot = item.slot === null ? "" : ` · slot ${item.slot}`;
-  card.replaceChildren(drawPreview(item.preview, item.id), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
+  card.replaceChildren(...drawPicture(item.preview, item.id), drawBrief(item.preview), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
   const decided = describe(item.decision);
   if (decided) card.append(make("strong", ` ${decided}`));
   card.classList.toggle("decided", Boolean(item.decision && item.decision.decision !== "skip"));
 }
 
 function drawCards() {
+  at("cards").classList.toggle("broad", state.items.some((item) => orderOf(item.preview).length));
   at("cards").replaceChildren(...state.items.map((item, number) => {
     const card = make("button", undefined, "card");
     card.type = "button";
@@ -79,13 +162,20 @@ function drawPanel() {
   for (const button of at("words").querySelectorAll("button")) button.disabled = !item && button.dataset.word !== "undo";
   if (!item) {
     at("current").replaceChildren(make("p", state.total ? "Nothing here." : "No suspect fits.", "soft"));
+    at("row").replaceChildren();
     at("neighbours").replaceChildren();
     return;
   }
   const slot = item.slot === null ? "" : `, slot ${item.slot}`;
-  at("current").replaceChildren(drawPreview(item.preview, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
+  at("current").replaceChildren(...drawPicture(item.preview, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
   drawDecided(item);
+  fillRow(item, item.preview);
   drawNeighbours(item);
+}
+
+function fillRow(item, preview) {
+  at("panel").classList.toggle("wide", !preview || typeof preview.image !== "string");
+  at("row").replaceChildren(drawRow(preview, orderOf(preview), differsIn(preview), FOLDED, "differs"), ...drawShares(item));
 }
 
 function drawDecided(item) {
@@ -96,17 +186,20 @@ function drawDecided(item) {
 
 async function drawNeighbours(item) {
   at("neighbours").replaceChildren();
-  const { neighbours, decision } = await ask(`/neighbours?id=${encodeURIComponent(item.id)}`).catch(() => ({ neighbours: [], decision: item.decision }));
+  const { neighbours, decision, preview } = await ask(`/neighbours?id=${encodeURIComponent(item.id)}`).catch(() => ({ neighbours: [], decision: item.decision }));
   if (state.items[state.current] !== item) return;
   if (!state.unsent.has(item.id) && describe(decision) !== describe(item.decision)) { /* somebody else has decided about the current suspect */
     item.decision = decision;
     refill(item);
     drawDecided(item);
   }
+  if (item.preview && item.preview.cut && preview) fillRow(item, preview);
   if (!neighbours.length) return;
+  const order = orderOf(preview), differs = differsIn(preview);
   at("neighbours").replaceChildren(make("h3", "Nearest rows, with their labels"), ...neighbours.map((other) => {
     const card = make("div", undefined, "card");
-    card.append(drawPreview(other.preview, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.similarity).toFixed(2)}`, "soft"));
+    card.append(...drawPicture(other.preview, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.similarity).toFixed(2)}`, "soft"));
+    card.append(drawRow(other.preview, order.length ? order : orderOf(other.preview), differs, FOLDED_NEAR));
     return card;
   }));
 }
@@ -297,6 +390,7 @@ async function begin() {
   const name = localStorage.getItem("tamis author");
   if (name) at("author").value = name;
   at("author").addEventListener("change", () => localStorage.setItem("tamis author", at("author").value));
+  at("choice").open = !matchMedia("(max-width: 40rem)").matches;
   at("filters").addEventListener("submit", (event) => event.preventDefault());
   for (const id of ["given", "suggested", "low", "high", "which"]) at(id).addEventListener("change", () => { state.page = 0; later(() => load(false)); });
   at("before").addEventListener("click", () => { state.page -= 1; later(() => load(false)); });

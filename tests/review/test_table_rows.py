@@ -1,0 +1,98 @@
+"""Rows of a table as a reviewer sees them: as written, with what differs from the neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.review import HeldRecords, TableRows
+from tamis.review.differences import differing
+from tamis.review.previews import LONGEST_CELL
+from tamis.sources import infer_schema
+
+ROWS = [
+    {"income": "1.200,50", "town": "Bern", "joined": "2020-01-01", "note": "a b c", "ok": "yes"},
+    {"income": "9.000,00", "town": "Rome", "joined": "2021-01-01", "note": "d e f", "ok": "no"},
+    {"income": "1.250,00", "town": "Bern", "joined": "2020-01-03", "note": "g h i", "ok": "no"},
+    {"income": "1.100,00", "town": "Oslo", "joined": "2020-01-09", "note": "k l m", "ok": "no"},
+    {"income": "1.150,00", "town": "Lima", "joined": "2020-01-05", "note": "", "ok": "no"},
+]
+KINDS = {"note": "text", "town": "category", "joined": "datetime", "ok": "boolean"}
+
+
+def schema_of(rows: list[dict[str, str]]):
+    columns = {name: [row[name] for row in rows] * 4 for name in rows[0]}
+    return infer_schema(columns, kinds=KINDS)
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({}, ["ok"]),  # the only one with yes; a text that nobody shares does not count
+        ({"ok": "no"}, []),
+        ({"ok": "no", "town": "Rome"}, ["town"]),
+        ({"ok": "no", "income": "1.300,00"}, []),  # beyond all, but not by half their range
+        ({"ok": "no", "income": "9.000,00"}, ["income"]),
+        ({"ok": "no", "income": "-9.000,00"}, ["income"]),
+        ({"ok": "no", "joined": "2021-05-05"}, ["joined"]),
+        ({"ok": "no", "income": ""}, ["income"]),
+        ({"ok": "no", "note": ""}, []),  # one of the neighbours lacks it, too
+        ({"ok": "no", "income": "many"}, []),  # which cannot be compared
+    ],
+)
+def test_columns_that_differ_from_the_neighbours(change: dict, differs: list[str]) -> None:
+    rows = [ROWS[0] | change, *ROWS[1:]]
+    found = differing(schema_of(ROWS), rows, np.array([0]), np.array([[2, 3, 4]]))
+    assert found == [differs]
+
+
+def test_neighbours_that_are_not_there_do_not_count() -> None:
+    schema = schema_of(ROWS)
+    own = np.array([1, 1, 1])
+    near = np.array([[2, 3, -1], [2, -1, -1], [-1, -1, -1]])
+    assert differing(schema, ROWS, own, near) == [["income", "town", "joined"], [], []]
+    assert differing(schema, ROWS, np.empty(0, np.int64), np.empty((0, 0), np.int64)) == []
+
+
+def test_a_value_that_all_but_one_lack() -> None:
+    rows = [{"a": "1"}, {"a": None}, {"a": None}, {"a": "1"}]
+    schema = infer_schema({"a": ["1", "2", ""] * 9})
+    assert differing(schema, rows, np.array([0]), np.array([[1, 2]])) == [["a"]]
+    assert differing(schema, rows, np.array([0]), np.array([[1, 3]])) == [[]]
+
+
+def test_numbers_without_a_schema() -> None:
+    rows = [{"x": 9.0}, {"x": 1.0}, {"x": 2.0}]
+    assert differing(None, rows, np.array([0]), np.array([[1, 2]])) == [["x"]]
+
+
+def test_all_columns_but_label_and_id_as_they_were_written() -> None:
+    record = {"id": "7", "income": " 1.200,50 ", "town": "  ", "note": "x" * 9000, "y": "cat"}
+    schema = infer_schema({"income": ["1,5"] * 3, "late": [1, 2, 3]}, label="y", id="id")
+    table = TableRows(schema, lambda rows: {row: record for row in rows if row == 3})
+    found = table.previews([3, 4])
+    assert list(found) == [3]
+    assert found[3]["columns"] == {
+        "income": " 1.200,50 ", "town": None, "note": "x" * LONGEST_CELL + "…", "late": None,
+    }  # fmt: skip
+
+
+def test_records_of_a_stream_are_bounded_and_saved() -> None:
+    held = HeldRecords(most_characters=200)
+    held.update({row: {"a": row, "b": None, "c": "x" * 10} for row in range(20)})
+    assert 3 < len(held) < 10
+    assert held([19, 0]) == {19: {"a": "19", "b": "", "c": "x" * 10}}
+    again = HeldRecords(200)
+    again.load_state_dict(held.state_dict())
+    for store in (held, again):
+        store.update({30: {"a": "x"}, 19: {"a": "new"}})
+    assert held(range(40)) == again(range(40))
+    assert held([19]) == {19: {"a": "new"}}
+
+
+def test_records_of_rows_that_are_gone_are_forgotten() -> None:
+    held = HeldRecords()
+    held.update({row: {"a": row} for row in range(5_000)})
+    held.forget(3_000, lambda: pytest.fail("there are not many yet"))
+    held.forget(10, lambda: [3, 4, 9_999])
+    assert sorted(held(range(5_000))) == [3, 4]
