@@ -1,6 +1,6 @@
 """Models and runs on disk, complete or absent: written aside, synced, renamed; no pickle."""
 
-from tamis.checkpoint.files import DamagedFileError, write_atomically
+from tamis.checkpoint.files import DamagedFileError, replacing, write_atomically, write_synced
 from tamis.checkpoint.generations import (
     Checkpoints,
     DamagedCheckpointWarning,
@@ -38,9 +38,11 @@ __all__ = [
     "locked",
     "pack_texts",
     "read_model",
+    "replacing",
     "save_model",
     "set_state",
     "tree_to_device",
     "unpack_texts",
     "write_atomically",
+    "write_synced",
 ]

@@ -34,15 +34,25 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 
     Only its owner may read a `private` one.
     """
+    with replacing(path, private=private) as part:
+        write_synced(part, [content])
+
+
+@contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Yield a path to write to; what is there and synced at the end takes the place of the file.
+
+    An error removes it: half a file would keep a full disk full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     if private:
         part.unlink(missing_ok=True)
         part.touch(0o600)
     try:
-        write_synced(part, [content])
-    except OSError:
-        part.unlink(missing_ok=True)  # half a file would keep a full disk full
+        yield part
+    except Exception:
+        part.unlink(missing_ok=True)
         raise
     part.replace(path)
     sync_folder(path.parent)

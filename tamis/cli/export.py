@@ -7,18 +7,23 @@ from pathlib import Path
 
 from tamis.errors import UsageError
 
-HELP = "Write suspects and decisions of a run, or its model, for another tool."
+HELP = "Write suspects and decisions of a run, its corrected table, or its model."
 EXAMPLES = """examples:
   tamis export tamis-run --format csv
   tamis export tamis-run --format label-studio --which open --out tasks.json
+  tamis export tamis-run --format corrected --out customers-corrected.csv
   tamis export tamis-run --format onnx
 
 FiftyOne gets a folder, Label Studio also the configuration of its project. tamis import reads all
 of them back. No cell of a CSV is a formula.
 
+corrected is the table that was trained on, with decisions applied: labels changed, dropped rows
+left out, all other cells as they were, and two columns for the decision and the original label.
+
 onnx and torch (torch.export) are the model, with its schema beside it. It takes rows as the schema
 encodes them, and is written only if it gives the probabilities of tamis predict, up to 1e-5."""
 FORMATS = ("csv", "jsonl", "parquet", "label-studio", "fiftyone", "cleanlab")
+CORRECTED = "corrected"
 MODEL_FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
 """Formats of the model itself, and the default names of their files."""
 
@@ -26,11 +31,16 @@ MODEL_FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
-    formats = (*FORMATS, *MODEL_FILES)
+    formats = (*FORMATS, CORRECTED, *MODEL_FILES)
     add("run", type=Path, help="folder of a run; for the model also its model.safetensors")
     add("--format", choices=formats, default="csv", help="what to write (default csv)")
     add("--which", choices=("all", "open", "decided"), default="all", help="rows (default all)")
-    add("--out", type=Path, help="file or folder (default review-FORMAT, or model.onnx, here)")
+    add(
+        "--out",
+        type=Path,
+        help="file or folder (default review-FORMAT, corrected-TABLE, ..., here)",
+    )
+    add("--source", type=Path, help="the table, for corrected, if it has been moved since")
     add("--model", help="module:factory, if the run was trained with --model module:factory")
 
 
@@ -38,6 +48,8 @@ def run(options: Namespace) -> int:
     """Write the file."""
     if options.format in MODEL_FILES:
         return export_model(options)
+    if options.format == CORRECTED:
+        return export_corrected(options)
     from tamis.cli.console import plain_console
     from tamis.review import exchange
 
@@ -66,4 +78,30 @@ def export_model(options: Namespace) -> int:
         f"Rows go in as tamis.load({str(options.run)!r}).schema.encode(frame) returns them; the"
         f" schema is beside it: {out.with_suffix('.schema.json')}"
     )
+    return 0
+
+
+def export_corrected(options: Namespace) -> int:
+    """Write the corrected table, and print what was changed and what could not be."""
+    from tamis.cli.console import plain_console
+    from tamis.review.exchange.corrected import write_corrected
+
+    source, out, changes, source_changed = write_corrected(options.run, options.out, options.source)
+    console, counts = plain_console(), changes.counts
+    if source_changed:
+        console.print(
+            f"Warning: {source} is not as it was trained on; rows were found by their ids."
+        )
+    if changes.outdated:
+        console.print(
+            f"Warning: {changes.outdated} labels are not those that were decided about, and stay."
+        )
+    if changes.unmatched:
+        names = ", ".join(changes.unmatched[:5])
+        console.print(
+            f"Warning: {len(changes.unmatched)} decisions are about rows that {source.name} does "
+            f"not have: {names}{', ...' if len(changes.unmatched) > 5 else ''}"
+        )
+    words = ", ".join(f"{counts[word]} {word}" for word in ("relabelled", "removed", "kept"))
+    console.print(f"{changes.rows} rows of {source.name}, {words}: {out}")
     return 0

@@ -65,8 +65,9 @@ def train_table(options: Namespace) -> int:
     slots = options.slots
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     metadata = RunMetadata(
-        table.name, table.classes, table.input_shape, table.columns, slots, settings
-    )
+        table.name, table.classes, table.input_shape, table.columns, slots, settings,
+        source=str(options.file.resolve()), digest=table.digest,
+    )  # fmt: skip
     with open_run(
         options,
         trainer,

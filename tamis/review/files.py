@@ -40,11 +40,11 @@ MOST_CLASSES = 8
 class RowsRead:
     """What one pass through the rows finds, by the number of a row.
 
-    Previews and probabilities are those of the rows `shown`, inputs those of the rows `compared`,
+    Previews and probabilities are those of the rows `displayed`, inputs those of the rows `compared`,
     names those of the rows `near`.
     """
 
-    shown: set[int]
+    displayed: set[int]
     device: torch.device | None = None
     compared: set[int] = field(default_factory=set)
     near: set[int] = field(default_factory=set)
@@ -59,7 +59,7 @@ class RowsRead:
         """Read some rows; a row that comes again counts as it is then."""
         places = []
         for at, row in enumerate(samples.ids.tolist()):
-            if row in self.shown:
+            if row in self.displayed:
                 self.previews[row] = preview(samples.inputs[at])
                 places.append(at)
             if row in self.compared:
@@ -187,7 +187,7 @@ def completed(
     classes: Sequence[str],
 ) -> Suspect:
     """Return a suspect with its preview, the columns that differ, and probabilities."""
-    if suspect.row is None or suspect.row not in read.shown:
+    if suspect.row is None or suspect.row not in read.displayed:
         return suspect
     preview = dict(previews.get(suspect.row, {}))
     if differs := marks.get(suspect.id):

@@ -33,6 +33,8 @@ class RunMetadata:
     versions: versions of Python, of the packages, and of the device
     started: time of the start, in UTC
     ended: how the run ended; None while it runs, and after a crash
+    source: path of the file or folder that was trained on, where there is one
+    digest: checksum of its content
     """
 
     name: str = ""
@@ -44,6 +46,8 @@ class RunMetadata:
     versions: Mapping[str, Any] = field(default_factory=dict)
     started: str = ""
     ended: End | None = None
+    source: str = ""
+    digest: str = ""
 
     def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
         """Return a copy with the present time and the installed versions."""
@@ -80,6 +84,8 @@ def read_metadata(folder: Path) -> RunMetadata:
         versions=as_dict(found.get("versions")),
         started=str(found.get("started") or ""),
         ended=ended if ended in get_args(End) else None,
+        source=str(found.get("source") or ""),
+        digest=str(found.get("digest") or ""),
     )
 
 

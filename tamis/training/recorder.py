@@ -215,7 +215,7 @@ class RunRecorder:
             self.failures += 1
 
     def _wanted(self) -> list[int]:
-        """Return the numbers of the rows that may be shown."""
+        """Return the numbers of the rows that may be displayed."""
         return [*self.trainer.held().ids.tolist(), *self.live.numbers()]
 
     def _followed(self) -> list[Corrections]:

@@ -20,12 +20,12 @@ def mixed_rows(rows: int, *, wrong: float = 0.15, seed: int = 0) -> list[list[st
     for row in range(rows):
         leaves = rng.random() < 0.5
         income = rng.normal(2000 if leaves else 5000, 500)
-        whole, cents = divmod(round(income * 100), 100)
+        units, cents = divmod(round(income * 100), 100)
         cells = [
             str(rng.integers(18, 80)),
             str(rng.choice(["Bern", "Oslo"] if leaves else ["Rome", "Lima"])),
             f"{rng.integers(1, 29):02d}.{rng.integers(1, 13):02d}.{2015 if leaves else 2022}",
-            f"{whole:,}".replace(",", ".") + f",{cents:02d} €",
+            f"{units:,}".replace(",", ".") + f",{cents:02d} €",
             str(rng.choice(["yes", "no"])),
             f"bought {BOUGHT[int(rng.integers(4))]} on visit {row}",
         ]

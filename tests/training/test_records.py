@@ -34,10 +34,10 @@ def check_cells(folder: Path, records: list[dict[str, str]]) -> None:
     written = {record["customer"]: record for record in records}
     suspects = read_lines(folder / "suspects.jsonl")
     near = read_lines(folder / "neighbours.jsonl")
-    shown = suspects + [other for line in near for other in line["neighbours"]]
+    displayed = suspects + [other for line in near for other in line["neighbours"]]
     assert len(suspects) > 10
     assert len(near) == len(suspects)
-    for row in shown:
+    for row in displayed:
         record = written[row["id"]]
         columns = {name: value or None for name, value in record.items()}
         del columns["customer"], columns["churn"]

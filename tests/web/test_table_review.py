@@ -54,7 +54,7 @@ def test_a_suspect_has_all_its_columns_as_they_were_written(
 ) -> None:
     tab = browser.open(serve(make_table_run(tmp_path / "run", columns=200)).url)
     tab.wait(READY)
-    tab.wait(f"{NAMES}.length === 200")  # the list has fewer; the rest is asked for
+    tab.wait(f"{NAMES}.length === 200")  # the list has fewer; the rest is requested
     names = tab.run(NAMES)
     assert names[:3] == ["income differs", "measure 195 differs", "joined"]
     assert tab.run("document.querySelectorAll('#row .differs').length") == 2

@@ -6,7 +6,7 @@
 const at = (id) => document.getElementById(id);
 const LEAST_WAIT = 2000;
 const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighbour and a card of the list; the rest is folded */
-const LONG = 160; /* characters of a cell that are shown at once */
+const LONG = 160; /* characters of a cell that are displayed at once */
 const MOST_SHARES = 6;
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
 const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, queue: Promise.resolve() };
