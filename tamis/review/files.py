@@ -40,8 +40,8 @@ MOST_CLASSES = 8
 class RowsRead:
     """What one pass through the rows finds, by the number of a row.
 
-    Previews and probabilities are those of the rows `displayed`, inputs those of the rows `compared`,
-    names those of the rows `near`.
+    Previews and probabilities are those of the rows `displayed`, inputs those of the rows
+    `compared`, names those of the rows `near`.
     """
 
     displayed: set[int]
@@ -123,7 +123,8 @@ def write_review_files(
         for at in nearest.rows.unique().tolist():
             previews.setdefault(int(held.ids[at]), preview(held.inputs[at]))
     if table:
-        previews |= table.previews(previews.keys())
+        for row, columns in table.previews(previews.keys()).items():
+            previews[row] = previews[row] | columns
     marks: dict[str, list[str]] = {}
     if held and nearest:
         marks = mark_differences(table, compared, nearest, held, previews)

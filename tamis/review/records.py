@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,14 +31,21 @@ class TableRows:
     records: Records
 
     def previews(self, rows: Collection[int]) -> dict[int, Preview]:
-        """Return all columns but label and id of those rows whose records are known."""
-        left = (self.schema.label, self.schema.id)
+        """Return all columns but label, id and pictures of those rows whose records are known."""
         columns = [column.name for column in self.schema.columns]
         found = {}
         for row, record in self.records(rows).items():
-            names = [name for name in dict.fromkeys([*record, *columns]) if name not in left]
-            found[row] = preview_values({name: record.get(name) for name in names})
+            names = [n for n in dict.fromkeys([*record, *columns]) if n not in self.left_out]
+            if names:
+                found[row] = preview_values({name: record.get(name) for name in names})
         return found
+
+    @cached_property
+    def left_out(self) -> set[str | None]:
+        """Columns that are seen elsewhere: the label, the id, and those of pictures and arrays."""
+        kinds = ("array", "image")
+        pictures = (column.name for column in self.schema.columns if column.kind in kinds)
+        return {self.schema.label, self.schema.id, *pictures}
 
 
 class HeldRecords:
@@ -51,11 +59,14 @@ class HeldRecords:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def update(self, records: Mapping[int, Mapping[str, Any]]) -> None:
+    def update(
+        self, records: Mapping[int, Mapping[str, Any]], left_out: Container[str | None] = ()
+    ) -> None:
         """Keep records; where there are too many characters, the oldest are forgotten."""
         for row, record in records.items():
             self._remove(row)
-            self._texts[row] = text = json.dumps(record, default=text_of, skipkeys=True)
+            kept = {name: cell for name, cell in record.items() if name not in left_out}
+            self._texts[row] = text = json.dumps(kept, default=text_of, skipkeys=True)
             self._size += len(text)
         while self._size > self.most_characters:
             self._remove(next(iter(self._texts)))

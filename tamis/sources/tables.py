@@ -156,12 +156,13 @@ class Table:
             yield EncodedBlock(self.schema, block).together(self.validator)
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
-        """Return rows by number as they were written, all columns as text."""
+        """Return rows by number as they were written, all columns but pictures as text."""
         wanted, found = set(rows), {}
+        pictures = {c.name for c in self.schema.columns if c.kind in ("array", "image")}
         for block in self.reader.blocks(BLOCK_ROWS, self._names):
             for at, row in enumerate(block.rows):
                 if row in wanted:
-                    cells = block.columns.items()
+                    cells = [pair for pair in block.columns.items() if pair[0] not in pictures]
                     found[row] = {name: written(column[at]) for name, column in cells}
             if len(found) == len(wanted):
                 break

@@ -70,11 +70,10 @@ class RunRecorder:
         self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
         self.stream: object = None
         self.held = HeldRecords()
-        flat = schema if schema and len(schema.input_shape) == 1 else None
-        self.table = TableRows(flat, self.records) if flat else None
+        self.table = TableRows(schema, self.records) if schema else None
         self.live = LiveSuspects(
             folder, trainer, classes, self.preview, decided=self.decided,
-            table=TableRows(flat, self.records_now) if flat else None,
+            table=TableRows(schema, self.records_now) if schema else None,
         )  # fmt: skip
 
     def begin(self, resumed: bool) -> None:
@@ -96,8 +95,8 @@ class RunRecorder:
 
     def preview(self, row: Any) -> Preview:
         """Return what a page shows of a row: readable values where there is a schema."""
-        if self.table:
-            return preview_values(self.table.schema.decode(row.detach().cpu()))
+        if self.schema and len(self.schema.input_shape) == 1:
+            return preview_values(self.schema.decode(row.detach().cpu()))
         return previewer(self.metadata.input_shape, self.metadata.columns)(row)
 
     def records(self, rows: Collection[int]) -> Mapping[int, Mapping[str, str]]:
@@ -126,7 +125,7 @@ class RunRecorder:
     ) -> None:
         """Record a slot, and pass new decisions to the trainer."""
         if self.table and isinstance(self.stream, Feed) and samples is not None:
-            self.held.update(self.stream.arrived)
+            self.held.update(self.stream.arrived, self.table.left_out)
             self.held.forget(self.trainer.held_count, self._wanted)
         if self.estimates:
             with self._counting_failures():

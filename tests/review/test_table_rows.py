@@ -88,6 +88,8 @@ def test_records_of_a_stream_are_bounded_and_saved() -> None:
         store.update({30: {"a": "x"}, 19: {"a": "new"}})
     assert held(range(40)) == again(range(40))
     assert held([19]) == {19: {"a": "new"}}
+    held.update({31: {"picture": b"x" * 500, "a": 1}}, {"picture"})
+    assert held([31]) == {31: {"a": "1"}}
 
 
 def test_records_of_rows_that_are_gone_are_forgotten() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tamis.review.exchange.changes import Change, Changes, added_names
+from tamis.sources.encoded_block import written
+from tamis.sources.first_reading import BLOCK_ROWS
 from tamis.sources.schema.cells import text_of
-from tamis.sources.tables import BLOCK_ROWS, written
 
 
 def correct_parquet(

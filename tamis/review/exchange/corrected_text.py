@@ -13,9 +13,9 @@ from typing import Any, TextIO
 
 from tamis.review.exchange.changes import DECISION, ORIGINAL, Change, Changes, added_names
 from tamis.sources.delimited import DelimitedFile
+from tamis.sources.encoded_block import written
 from tamis.sources.schema.cells import text_of
 from tamis.sources.table_blocks import header_names, unreadable
-from tamis.sources.tables import written
 
 MARKED = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 WIDE = {codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be"}
