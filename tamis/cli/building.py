@@ -24,6 +24,7 @@ from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Schema, Validator
 from tamis.training import Execution, Trainer
+from tamis.training.augment import Augment
 
 PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000, "pool_size": 1024}
 """Settings of a run whose size is not known, or whose model is not the one for tables."""
@@ -135,6 +136,7 @@ def build_trainer(
     classes: int,
     validator: Validator,
     optimizer: torch.optim.Optimizer | None = None,
+    augment: Augment | None = None,
 ) -> Trainer:
     """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
@@ -157,6 +159,7 @@ def build_trainer(
             tracker=Alarm(classes),
             execution=Execution(device),
             seed=options.seed,
+            augment=augment,
         )
     except (ValueError, RuntimeError, AssertionError) as error:
         raise UsageError(str(error).splitlines()[0]) from None

@@ -10,6 +10,9 @@ from tamis.cli.options import ON_BAD, add_kind_option, add_training_options, pos
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
   tamis train clicks.csv --label clicked --id click
+  tamis train photos/ --out photo-run
+  tamis train mails.csv --label spam --text body
+  tamis train hf:imdb --text text
   tamis train images.npz --label y --model resnet18 --selector ITLM --set keep=0.8
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
   tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
@@ -32,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add_kind_option(parser)
     add("--text", metavar="COLUMN", help="learn from this text, and no other column")
+    add("--encoder", metavar="NAME", help="with --text: encode it by a model of Hugging Face")
     add("--size", type=positive, metavar="PIXELS", help="side of pictures (default: 64 or less)")
     add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
     add("--test", type=Path, help="data of the same form with right labels, to test on")

@@ -30,14 +30,15 @@ from tamis.cli.running import (
 )
 from tamis.cli.schema_table import print_table
 from tamis.errors import UsageError
-from tamis.models import cnn
+from tamis.models import cnn, mlp
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
+from tamis.sources.schema import EncodedText
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
-from tamis.training.picture_defaults import PictureSettings
+from tamis.training.picture_defaults import FeatureSettings, PictureSettings
 
 PICTURE_MODEL = cnn.__name__
 MIN_SLOTS = 2000
@@ -47,12 +48,15 @@ MIN_SLOTS = 2000
 def train_table(options: Namespace) -> int:
     """Train on a file, then write the model, the log and the suspects."""
     check_options(options)
+    if options.encoder and not options.text:
+        raise UsageError("--encoder encodes a column of text: name it by --text.")
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
     table = open_table(
         options.file, options.label, validator, id_column=options.id, drop=options.drop,
-        kinds=dict(options.kind), text=options.text, side=options.size,
+        kinds=dict(options.kind), text=options.text,
+        encoder=options.encoder, side=options.size,
     )  # fmt: skip
     print_table(table, console, complete=options.dry_run)
     if options.dry_run:
@@ -100,7 +104,15 @@ def table_trainer(
     """Build the model and the trainer; what no option gives follows the size of the table."""
     classes, shape = len(table.classes), table.input_shape
     if table.has_pictures and options.model in (None, PICTURE_MODEL):
-        return picture_trainer(options, table, selector, validator)
+        pictures = PictureSettings(table.rows, shape=shape)
+        return sized_trainer(
+            options, table, selector, validator, model=PICTURE_MODEL, sized=pictures
+        )
+    if table.schema.columns[0].kind == EncodedText.kind and options.model in (None, mlp.__name__):
+        features = FeatureSettings(table.rows)
+        return sized_trainer(
+            options, table, selector, validator, model=mlp.__name__, sized=features
+        )
     if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
         slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
@@ -109,45 +121,43 @@ def table_trainer(
         return build_trainer(options, model, selector, classes, validator)
     sized = TableSettings(table.rows)
     slots = options.slots or sized.slots
-    fill_in(
-        options,
-        PLAIN
-        | {
-            "model": TABLE_MODEL,
-            "k": sized.k,
-            "rate": sized.rate,
-            "capacity": sized.capacity,
-            "slots": slots,
-            "rows_per_slot": sized.rows_per_slot(slots),
-        },
-    )
+    fill_in(options, {"model": TABLE_MODEL, **sized_options(sized, slots)})
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
     optimizer = sized.optimizer(model, options.rate)
     return build_trainer(options, model, selector, classes, validator, optimizer)
 
 
-def picture_trainer(
-    options: Namespace, table: Table, selector: Selector, validator: Validator
+def sized_trainer(
+    options: Namespace,
+    table: Table,
+    selector: Selector,
+    validator: Validator,
+    *,
+    model: str,
+    sized: TableSettings,
 ) -> Trainer:
-    """Build the model for pictures and its trainer; what no option gives follows their size."""
-    sized = PictureSettings(table.rows, shape=table.input_shape)
+    """Build a model of its name and its trainer; what no option gives follows the size."""
     slots = options.slots or sized.slots
-    fill_in(
-        options,
-        {
-            "model": PICTURE_MODEL,
-            "k": sized.k,
-            "rate": sized.rate,
-            "capacity": sized.capacity,
-            "pool_size": sized.pool_size,
-            "slots": slots,
-            "rows_per_slot": sized.rows_per_slot(slots),
-        },
+    fill_in(options, {"model": model, **sized_options(sized, slots)})
+    built = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
+    optimizer = sized.optimizer(built, options.rate)
+    augment = sized.augment if isinstance(sized, PictureSettings) else None
+    return build_trainer(
+        options, built, selector, len(table.classes), validator, optimizer, augment
     )
-    model = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
-    optimizer = sized.optimizer(model, options.rate)
-    return build_trainer(options, model, selector, len(table.classes), validator, optimizer)
+
+
+def sized_options(sized: TableSettings, slots: int) -> dict[str, object]:
+    """Return the options that follow the size of a table."""
+    return {
+        "k": sized.k,
+        "rate": sized.rate,
+        "capacity": sized.capacity,
+        "pool_size": sized.pool_size,
+        "slots": slots,
+        "rows_per_slot": sized.rows_per_slot(slots),
+    }
 
 
 def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:

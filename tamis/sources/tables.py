@@ -9,7 +9,7 @@ and a file is never held in memory complete (except NPZ and JSON).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
 from typing import Any
@@ -25,9 +25,11 @@ from tamis.sources.picture_folder import PictureFolder
 from tamis.sources.pictures import PictureFiles
 from tamis.sources.schema import Schema, infer_schema
 from tamis.sources.schema.cells import listed
+from tamis.sources.schema.encoded_text import EncodedText
 from tamis.sources.schema.labels import check_classes
 from tamis.sources.schema.record import in_order
 from tamis.sources.schema.sample import RowSample
+from tamis.sources.schema.text import Text
 from tamis.sources.table_blocks import RandomAccess, TableReader
 from tamis.sources.table_files import open_reader
 from tamis.sources.validation import BadInputError, Validator
@@ -221,6 +223,7 @@ def open_table(
     rows_per_slot: int = 10,
     kinds: Mapping[str, str] | None = None,
     text: str | None = None,
+    encoder: str | None = None,
     side: int | None = None,
     schema: Schema | None = None,
 ) -> Table:
@@ -238,6 +241,7 @@ def open_table(
     kinds: kinds of columns by name, in place of those found out; the label as a category has any
         number of classes.
     text: column of text that is the only input, beside those that `kinds` names.
+    encoder: model of Hugging Face, by its folder or name, that encodes the text.
     side: pixels of the side of pictures, in place of what fits them.
     schema: schema that the table must fit, as that of the training table for a test table.
     """
@@ -256,8 +260,9 @@ def open_table(
             raise BadInputError(f"{reader.name} has labels never trained on: {listed(unknown)}.")
     else:
         schema = learn_schema(
-            first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text, side=side
-        )
+            first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text,
+            encoder=encoder, side=side,
+        )  # fmt: skip
     schema = schema.located(files)
     measured = measure(schema, first, reader)
     left_out = {*first.names} - {c.name for c in schema.columns} - {*expected}
@@ -279,6 +284,7 @@ def learn_schema(
     id_column: str | None,
     drop: Sequence[str],
     text: str | None,
+    encoder: str | None,
     side: int | None,
 ) -> Schema:
     """Return the schema of a table that was read once; raise where its labels are no classes."""
@@ -295,10 +301,16 @@ def learn_schema(
         # The id is an input only where it is the path of a picture.
         if name not in left and (name != id_column or kind == "image")
     }
-    return infer_schema(
-        first.sample.columns(), label=label, classes=in_order(first.labels), id=id_column,
+    columns = first.sample.columns()
+    schema = infer_schema(
+        columns, label=label, classes=in_order(first.labels), id=id_column,
         kinds=declared | kinds, drop=left, pictures=files, side=side,
     )  # fmt: skip
+    if encoder and text:
+        return replace(schema, columns=(EncodedText.infer(text, columns[text], encoder),))
+    if text and schema[text].kind == "text" and len(schema.inputs) == 1:
+        return replace(schema, columns=(Text.infer(text, columns[text], alone=True),))
+    return schema
 
 
 def label_of(reader: TableReader) -> str:

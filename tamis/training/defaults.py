@@ -51,6 +51,11 @@ class TableSettings:
         picks = max(min(PASSES * self.rows, MOST_PICKS), self.rows)
         return max(math.ceil(picks / self.k), FEWEST_SLOTS)
 
+    @property
+    def pool_size(self) -> int:
+        """Rows that a selector sees."""
+        return 1024
+
     def rows_per_slot(self, slots: int) -> int:
         """Return the rows that arrive a slot, where there are so many slots."""
         return math.ceil(self.rows / max(1, min(slots, self.slots) // 4))

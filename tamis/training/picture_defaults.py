@@ -1,13 +1,11 @@
-"""Settings of a run on pictures that follow their number and size, so that no flag is needed."""
+"""Settings of a run on pictures, or on features of texts, that follow their number and size."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-
+from tamis.training.augment import ShiftAndFlip
 from tamis.training.defaults import TableSettings
 
 HELD_BYTES = 2**30
@@ -29,7 +27,8 @@ class PictureSettings(TableSettings):
     """
 
     shape: tuple[int, ...] = (3, 32, 32)
-    rate: float = 0.05
+    rate: float = 0.001
+    weight_decay: float = 0.05
 
     @property
     def k(self) -> int:
@@ -52,6 +51,16 @@ class PictureSettings(TableSettings):
         """Rows held."""
         return max(1, min(self.rows, HELD_BYTES // math.prod(self.shape)))
 
-    def optimizer(self, model: nn.Module, rate: float | None = None) -> torch.optim.Optimizer:
-        """Return SGD."""
-        return torch.optim.SGD(model.parameters(), self.rate if rate is None else rate)
+    @property
+    def augment(self) -> ShiftAndFlip | None:
+        """Shifts of pictures by a 14th of their side; none are mirrored, as letters must not be."""
+        pad = round(min(self.shape[-2:]) / 14)
+        return ShiftAndFlip(pad, flip=False) if pad else None
+
+
+@dataclass(frozen=True)
+class FeatureSettings(TableSettings):
+    """How rows of features are trained on, which a larger model has made: by a perceptron."""
+
+    rate: float = 0.001
+    weight_decay: float = 0.01

@@ -3,6 +3,8 @@
 from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
 from tamis.sources.schema.column import Column
+from tamis.sources.schema.encoded_text import EncodedText
+from tamis.sources.schema.image import Image
 from tamis.sources.schema.infer import KINDS
 from tamis.sources.schema.left_out import Constant, Id
 from tamis.sources.schema.number import Boolean, Number
@@ -18,7 +20,9 @@ __all__ = [
     "Column",
     "Constant",
     "DateTime",
+    "EncodedText",
     "Id",
+    "Image",
     "Number",
     "Schema",
     "Text",

@@ -17,6 +17,7 @@ from tamis.sources.schema.array import Array
 from tamis.sources.schema.category import Category
 from tamis.sources.schema.cells import ABSENT_WORDS, Cells, is_absent, listed, numbers_of, texts_of
 from tamis.sources.schema.column import Column
+from tamis.sources.schema.encoded_text import EncodedText
 from tamis.sources.schema.image import Image, holds_pictures
 from tamis.sources.schema.left_out import Constant, Id
 from tamis.sources.schema.number import PAIRS, Boolean, Number, notation_of
@@ -26,7 +27,7 @@ from tamis.sources.validation import BadInputError
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind
-    for kind in (Number, Category, Boolean, DateTime, Text, Id, Constant, Array, Image)
+    for kind in (Number, Category, Boolean, DateTime, Text, Id, Constant, Array, Image, EncodedText)
 }
 MOST_UNREADABLE = 0.05
 """Share of cells that may be no number in a column of numbers: counted, and taken as missing."""

@@ -17,6 +17,8 @@ WORD = re.compile(r"\w+")
 LETTERS = 3
 """Letters of an n-gram in names and other short texts."""
 FEWEST_TOKENS, MOST_TOKENS = 8, 256
+MOST_ALONE = 512
+"""N-grams of a text that is the only input."""
 BUCKETS = 2**16
 FEW_WORDS = 3
 """Words in the mean, below which n-grams are of letters."""
@@ -26,8 +28,9 @@ FEW_WORDS = 3
 class Text(Column):
     """Free text: ids of its words and pairs of words, or of triples of letters, in any order.
 
-    An id is a checksum below `buckets`, the same on every machine; 0 is padding. Of a text with
-    more n-grams than `tokens` the first are taken, words before pairs.
+    `grams` is "words", "letters" or, for a text that is the only input, "both". An id is a checksum
+    below `buckets`, the same on every machine; 0 is padding. Of a text with more n-grams than
+    `tokens` the first are taken, words before pairs before letters.
     """
 
     kind: ClassVar[str] = "text"
@@ -37,13 +40,15 @@ class Text(Column):
     buckets: int = BUCKETS
 
     @classmethod
-    def infer(cls, name: str, cells: Cells) -> Self:
+    def infer(cls, name: str, cells: Cells, *, alone: bool = False) -> Self:
         """Return the column with room for the n-grams of 19 texts in 20."""
         texts = [text for text in texts_of(cells) if text]
         grams = "words" if mean_words(texts) >= FEW_WORDS else "letters"
+        grams = "both" if alone else grams
         lengths = [len(set(ngrams(text, grams))) for text in texts[:: len(texts) // 5_000 + 1]]
         tokens = int(np.quantile(lengths, 0.95)) if lengths else 0
-        tokens = min(max(-(-tokens // 8) * 8, FEWEST_TOKENS), MOST_TOKENS)
+        most = MOST_ALONE if alone else MOST_TOKENS
+        tokens = min(max(-(-tokens // 8) * 8, FEWEST_TOKENS), most)
         return cls(name, grams, tokens)
 
     @property
@@ -75,11 +80,12 @@ class Text(Column):
 
     def note(self) -> str:
         """Return the n-grams and the room for them."""
-        return f"{self.tokens} n-grams of {self.grams}"
+        grams = "words and letters" if self.grams == "both" else self.grams
+        return f"{self.tokens} n-grams of {grams}"
 
 
 def ngrams(text: str, grams: str) -> list[str]:
-    """Return words, then pairs of words; or words, then triples of letters.
+    """Return words, then pairs of words; or words, then triples of letters; or all of these.
 
     >>> ngrams("Red red wine", "words")
     ['red', 'red', 'wine', 'red red', 'red wine']
@@ -87,12 +93,15 @@ def ngrams(text: str, grams: str) -> list[str]:
     ['ann', '<an', 'ann', 'nn>']
     """
     words: list[str] = WORD.findall(text.lower()) or [text]
+    pairs = [] if grams == "letters" else [f"{one} {two}" for one, two in pairwise(words)]
     if grams == "words":
-        return words + [f"{one} {two}" for one, two in pairwise(words)]
+        return words + pairs
     edged = [f"<{word}>" for word in words]
-    return words + [
-        word[at : at + LETTERS] for word in edged for at in range(len(word) - LETTERS + 1)
-    ]
+    return (
+        words
+        + pairs
+        + [word[at : at + LETTERS] for word in edged for at in range(len(word) - LETTERS + 1)]
+    )
 
 
 def mean_words(texts: list[str]) -> float:
