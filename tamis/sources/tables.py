@@ -238,8 +238,7 @@ def open_table(
     id_column: column that identifies the rows.
     drop: columns to leave out.
     rows_per_slot: rows of one chunk.
-    kinds: kinds of columns by name, in place of those found out; the label as a category has any
-        number of classes.
+    kinds: kinds of columns, in place of those found out; a label of kind category is not checked.
     text: column of text that is the only input, beside those that `kinds` names.
     encoder: model of Hugging Face, by its folder or name, that encodes the text.
     side: pixels of the side of pictures, in place of what fits them.
@@ -265,13 +264,13 @@ def open_table(
         )  # fmt: skip
     schema = schema.located(files)
     measured = measure(schema, first, reader)
-    left_out = {*first.names} - {c.name for c in schema.columns} - {*expected}
+    known = [column.name for column in schema.columns]
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
         sample_of(schema, first.sample),
         first.order.grouped(first.labels) or isinstance(reader, PictureFolder),
-        tuple(name for name in first.names if name in left_out),
+        tuple(name for name in first.names if name not in (*known, *expected)),
         (*reader.notes, *absent_pictures(schema, first.sample, reader)),
     )  # fmt: skip
 

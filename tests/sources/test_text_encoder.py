@@ -42,9 +42,7 @@ def test_a_long_text_is_cut(encoder: Path) -> None:
 def test_the_schema_names_the_encoder(encoder: Path, tmp_path: Path) -> None:
     rows = [f"{text},{'yn'[at % 2]},{at}" for at, text in enumerate(TEXTS * 4)]
     (tmp_path / "t.csv").write_text("\n".join(["note,left,x", *rows]))
-    table = open_table(
-        tmp_path / "t.csv", "left", Validator(), text="note", encoder=str(encoder)
-    )
+    table = open_table(tmp_path / "t.csv", "left", Validator(), text="note", encoder=str(encoder))
     assert table.left_out == ("x",)
     assert table.input_shape == (16,)
     schema = Schema.from_json(table.schema.to_json())
