@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ from tamis.errors import UsageError
 from tamis.models import cnn, mlp
 from tamis.monitoring.progress import Bar
 from tamis.runs import RunFiles, RunMetadata
+from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
 from tamis.sources.schema import EncodedText
@@ -85,6 +87,8 @@ def train_table(options: Namespace) -> int:
             for slot in run.train(table.play(), slots, continue_after_end=True):
                 bar.advance(slot_note(slot))
         suspects = run.finish(table.named, None if table.grouped else table.rows_per_slot)
+        if test:
+            write_test_counts(run.folder, count_predictions(trainer, table, test, options.test))
     if not len(trainer.buffer):
         why = validator.rejects.summary()
         raise UsageError(f"{options.file} has no row that can be trained on. {why}")
@@ -169,6 +173,16 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
     rows = [strict.validate(samples) for samples, _ in test.named(validator=strict)]
     labels = torch.cat([samples.labels for samples in rows])
     return torch.cat([samples.inputs for samples in rows]), labels
+
+
+def count_predictions(
+    trainer: Trainer, table: Table, test: tuple[Tensor, Tensor], file: Path
+) -> ConfusionCounts:
+    """Return predictions of the averaged weights for a test table, beside its labels."""
+    predicted = trainer.averaged.logits(test[0].to(trainer.device)).argmax(dim=1).tolist()
+    pairs = zip(test[1].tolist(), predicted, strict=True)
+    names = table.classes
+    return ConfusionCounts.of(((names[a], names[b]) for a, b in pairs), file.name)
 
 
 def table_settings(table: Table) -> dict[str, object]:

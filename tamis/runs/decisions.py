@@ -24,7 +24,8 @@ class Decision:
     """One line of the file.
 
     `label` is the right label, by name, where the decision is to relabel. `given` is the label that
-    the row came with; `previous` is the action and the label that were in force before, if any.
+    the row came with, `suggested` the one that was suggested in its place when this was decided;
+    `previous` is the action and the label that were in force before, if any.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Decision:
     author: str = ""
     time: str = ""
     previous: tuple[Action, str | None] | None = None
+    suggested: str | None = None
 
     @property
     def decided(self) -> bool:
@@ -64,6 +66,7 @@ class Decision:
             str(line.get("author") or ""),
             str(line.get("time") or ""),
             (before[0], text_or_none(before[1])) if known and before else None,
+            text_or_none(line.get("suggested")),
         )
 
 

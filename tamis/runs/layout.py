@@ -16,6 +16,7 @@ class RunFiles:
     neighbours: Final = "neighbours.jsonl"
     decisions: Final = "decisions.jsonl"
     table: Final = "suspects.csv"
+    test: Final = "test.json"
     rejects: Final = "rejects.jsonl"
     schema: Final = "schema.json"
     model: Final = "model.safetensors"

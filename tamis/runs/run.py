@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tamis.errors import TamisError
+from tamis.runs.confusion import ConfusionCounts, TestCounts
 from tamis.runs.decisions import Decisions
 from tamis.runs.estimates import EstimateHistory
 from tamis.runs.history import History
@@ -22,7 +23,7 @@ class NoRunError(TamisError, ValueError):
 class Run:
     """The files of a run, read as far as they are written. `refresh` reads what was added since.
 
-    `versions` counts the changes: of the `curves`, and of the `suspects` or decisions.
+    `versions` counts the changes: of the `curves`, and of the `suspects`, decisions or test.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,6 +40,7 @@ class Run:
         self.estimates = EstimateHistory(folder)
         self.suspects = SuspectIndex(folder)
         self.decisions = Decisions(folder / RunFiles.decisions)
+        self.test = TestCounts(folder)
         self.versions = {"curves": 0, "suspects": 0}
 
     @property
@@ -63,6 +65,12 @@ class Run:
             return f"at slot {done:,} of {metadata.slots:,}"
         return f"{done:,} slots"
 
+    @property
+    def confusion(self) -> ConfusionCounts:
+        """Return predictions beside the labels of a test table, or else beside decisions."""
+        decided = self.decisions.in_force().values()
+        return self.test.found or ConfusionCounts.of_decisions(decided)
+
     def refresh(self) -> None:
         """Read what the files have gained."""
         metadata = read_metadata(self.folder)
@@ -70,6 +78,10 @@ class Run:
         if changed:
             self.metadata = metadata
         curves = [self.history.refresh(), self.estimates.refresh(), changed]
-        suspects = [self.suspects.refresh(), bool(self.decisions.refresh())]
+        suspects = [
+            self.suspects.refresh(),
+            bool(self.decisions.refresh()),
+            self.test.refresh(),
+        ]
         self.versions["curves"] += any(curves)
         self.versions["suspects"] += any(suspects)

@@ -34,6 +34,7 @@ OF_ONE_RUN = (
     RunFiles.neighbours,
     RunFiles.table,
     RunFiles.schema,
+    RunFiles.test,
 )
 """Files that a new run replaces. Decisions are the work of people, and stay."""
 MOST_REREAD = 100_000

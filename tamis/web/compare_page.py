@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from tamis.checkpoint import write_atomically
 from tamis.runs import Run
-from tamis.web.run_page import Row, asset, draw, environment
+from tamis.web.heat import Row
+from tamis.web.run_page import asset, draw, environment
 from tamis.web.run_plots import plots_of
 from tamis.web.tiles import Tile, tiles_of
 

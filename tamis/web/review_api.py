@@ -12,6 +12,7 @@ from tamis.errors import TamisError
 from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Run, Suspect
 from tamis.runs.decisions import ACTIONS
+from tamis.web.class_scores import BY_CLASS, class_scores, scores_csv
 from tamis.web.row_columns import listed
 from tamis.web.run_page import (
     Snapshot,
@@ -52,7 +53,8 @@ class ReviewAPI:
         with self._lock:
             self.run.refresh()
             template = environment().get_template("live.html")
-            return template.render(run=self.run, author=self.author)
+            scores = class_scores(self.run.confusion, "/numbers/")
+            return template.render(run=self.run, author=self.author, scores=scores)
 
     def state(self) -> dict[str, Any]:
         """Return how far the run is, and the versions of curves and suspects."""
@@ -70,6 +72,12 @@ class ReviewAPI:
         """Return the numbers on top of the page."""
         with self._lock:
             return environment().get_template("tiles.html").render(run=self.run)
+
+    def classes(self) -> str:
+        """Return precision and recall by class."""
+        with self._lock:
+            found = class_scores(self.run.confusion, "/numbers/")
+            return environment().get_template("classes.html").render(scores=found)
 
     def curves(self) -> str:
         """Return the plots, drawn again if the run has changed and `REDRAWN` seconds are over."""
@@ -89,6 +97,8 @@ class ReviewAPI:
         with self._lock:
             if name == "confusion":
                 return confusion_csv(self.run)
+            if name == BY_CLASS:
+                return scores_csv(self.run.confusion)
             plots = {plot.name: plot for plot in plots_of({self.run.name: self.run})}
             return plots[name].to_csv() if name in plots else None
 
@@ -154,6 +164,7 @@ class ReviewAPI:
                     known.given,
                     known.row,
                     author if isinstance(author, str) and author.strip() else self.author,
+                    suggested=known.suggested,
                 )
             )
             self.run.versions["suspects"] += 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +13,9 @@ from markupsafe import Markup
 
 from tamis.checkpoint import write_atomically
 from tamis.runs import EstimatePoint, Run, RunFiles
-from tamis.runs.spreadsheet import disarm
+from tamis.web.class_scores import class_scores
+from tamis.web.csv_text import as_data, to_csv
+from tamis.web.heat import HOTTEST, Cell, Row
 from tamis.web.row_columns import cells_of
 from tamis.web.run_plots import Plot, plots_of
 from tamis.web.svg import to_inline_svg
@@ -28,7 +27,6 @@ TIMES = 4
 """Slots at which the confusion of labels is drawn."""
 MOST_CLASSES = 12
 """Classes in a table of confusion; of more, those that are confused most."""
-HOTTEST = 5
 
 
 @dataclass(frozen=True)
@@ -40,23 +38,6 @@ class DrawnPlot:
     caption: str
     svg: Markup
     href: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A share in a table of confusion, in percent, and how much it stands out."""
-
-    text: str
-    heat: int
-    own: bool
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table, with its name."""
-
-    name: str
-    cells: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -104,6 +85,7 @@ def render_run(run: Run, chosen: int = SUSPECTS) -> str:
             cards=run.suspects.read(list(run.suspects)[:chosen]),
             decided=lambda name: describe_decision(run, name),
             suspects_href=as_data(suspects_csv(run)),
+            scores=class_scores(run.confusion),
             **curves_of(run),
         )
     )
@@ -147,11 +129,6 @@ def draw(plot: Plot, link: str | None = None) -> DrawnPlot:
     href = f"{link}{plot.name}.csv" if link else as_data(plot.to_csv())
     svg = Markup(to_inline_svg(plot))  # noqa: S704
     return DrawnPlot(plot.name, plot.title, plot.caption, svg, href)
-
-
-def as_data(content: str) -> str:
-    """Put content into an address, so that it can be saved from a page without a network."""
-    return "data:text/csv;charset=utf-8;base64," + base64.b64encode(content.encode()).decode()
 
 
 def describe_decision(run: Run, name: str) -> str:
@@ -227,13 +204,3 @@ def suspects_csv(run: Run) -> str:
         decided = (found.decision, found.label or "") if found else ("", "")
         rows.append((one.id, one.given, one.suggested, f"{one.score:.6f}", *decided))
     return to_csv(("id", "given", "suggested", "score", "decision", "label"), rows)
-
-
-def to_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Write rows as CSV, none of them a formula."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow(header)
-    for row in rows:
-        writer.writerow([disarm(cell) if isinstance(cell, str) else cell for cell in row])
-    return out.getvalue()

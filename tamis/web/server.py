@@ -111,8 +111,10 @@ class Handler(BaseHTTPRequestHandler):
             self._send(asset(address.path[1:]), ASSETS[address.path])
         elif address.path == "/":
             self._answer(api.page, PAGE)
-        elif address.path in ("/tiles", "/curves"):
-            self._answer(api.tiles if address.path == "/tiles" else api.curves, PAGE)
+        elif address.path in (parts := {"/tiles": api.tiles, "/classes": api.classes}):
+            self._answer(parts[address.path], PAGE)
+        elif address.path == "/curves":
+            self._answer(api.curves, PAGE)
         elif address.path == "/suspects.csv":
             self._answer(api.table, CSV)
         elif address.path.startswith("/numbers/") and address.path.endswith(".csv"):

@@ -58,7 +58,7 @@ def test_every_line_holds_who_when_and_what_was_before(path: Path) -> None:
     Decisions(path).decide(Decision("a", "relabel", "cat", "dog", 7, "ann"))
     line = json.loads(path.read_text())
     assert line.keys() == {
-        "id", "decision", "label", "given", "row", "author", "time", "previous",
+        "id", "decision", "label", "given", "row", "author", "time", "previous", "suggested",
     }  # fmt: skip
     assert (line["author"], line["row"], line["given"]) == ("ann", 7, "dog")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tamis.cli.main import main
+from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tests.support.chromium import Chromium, Tab
 from tests.support.sample_run import make_hostile
 from tests.support.table_run import make_table_run
@@ -42,6 +43,7 @@ def test_no_page_has_a_fault(
 ) -> None:
     if kind.startswith("table"):
         folder = make_table_run(tmp_path / "table", columns=60)
+        write_test_counts(folder, ConfusionCounts.of([("a", "a"), ("a", "b")] * 9, "test.csv"))
     if kind.endswith("report"):
         main(["report", str(folder), "--out", str(tmp_path / "page.html")])
     elif kind == "compare":

@@ -13,74 +13,22 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import pytest
 
 from tamis.runs import Decision, Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.access import Access, is_loopback
 from tamis.web.server import Server
+from tests.support.review_client import Client
 from tests.support.wait import END, wait_until
 
 Serve = Callable[..., Server]
 
 
-class Client:
-    """Asks a server by hand, with whatever headers."""
-
-    def __init__(self, server: Server) -> None:
-        self.port = server.server_port
-        self.host = f"127.0.0.1:{self.port}"
-
-    def ask(
-        self, path: str, method: str = "GET", body: Any = None, **headers: str | None
-    ) -> tuple[int, dict[str, str], str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=END)
-        sent = {"Host": self.host} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body)
-        content = content.encode() if isinstance(content, str) else content
-        if method == "POST" and "Content-Length" not in sent:
-            sent["Content-Length"] = str(len(content))
-        for name, value in sent.items():
-            if value is not None:
-                connection.putheader(name, value)
-        connection.endheaders(content)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, dict(answer.getheaders()), text
-
-    def send(self, text: str) -> str:
-        """Send a text as it is, and return all that comes until the server hangs up."""
-        with socket.create_connection(("127.0.0.1", self.port), END) as connection:
-            connection.sendall(text.encode())
-            pieces = []
-            while piece := connection.recv(2**16):
-                pieces.append(piece)
-        return b"".join(pieces).decode()
-
-    def get(self, path: str, **query: object) -> Any:
-        suffix = f"?{urlencode(query)}" if query else ""
-        status, _, text = self.ask(path + suffix)
-        assert status == 200, text
-        return json.loads(text)
-
-    def post(self, body: Any, **headers: str | None) -> tuple[int, Any]:
-        ours: dict[str, str | None] = {
-            "Origin": f"http://{self.host}",
-            "X_Tamis": "review",
-            "Content_Type": "application/json",
-        }
-        status, _, text = self.ask("/decisions", "POST", body, **(ours | headers))
-        return status, json.loads(text)
-
-
 @pytest.fixture
 def client(folder: Path, serve: Serve) -> Client:
-    return Client(serve(folder))
+    return Client(serve(folder).server_port)
 
 
 def first_ids(folder: Path, count: int = 3) -> list[str]:
@@ -208,7 +156,7 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     about = json.loads((finished / "about.json").read_text()) | {"ended": None}
     (young / "about.json").write_text(json.dumps(about))
     server = serve(young)
-    client = Client(server)
+    client = Client(server.server_port)
     assert client.get("/state")["state"] == "at slot 0 of 300"
     assert "Nothing has been measured yet" in client.ask("/curves")[2]
     server.api._next = 0
@@ -375,7 +323,7 @@ def test_connections_are_bounded(
     folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tamis.web.server.MOST_CONNECTIONS", 3)
-    client = Client(serve(folder))
+    client = Client(serve(folder).server_port)
     open_ones = [socket.create_connection(("127.0.0.1", client.port), END) for _ in range(3)]
     for one in open_ones:  # an answer shows that the server has taken the connection
         one.sendall(f"GET /page.css HTTP/1.1\r\nHost: {client.host}\r\n\r\n".encode())
@@ -398,7 +346,7 @@ def test_what_holds_rows_is_for_the_owner_only(client: Client, folder: Path) -> 
 
 def test_a_token_opens_once_then_a_cookie(folder: Path, serve: Serve) -> None:
     server = serve(folder, "a-secret")
-    client = Client(server)
+    client = Client(server.server_port)
     assert server.url.endswith("/?token=a-secret")
     for path in ("/", "/review.js", "/suspects", "/?token=wrong", "/suspects?token=a-secret"):
         assert client.ask(path)[0] == 403
@@ -490,7 +438,7 @@ def test_fifty_thousand_are_as_easy_as_fifty(tmp_path: Path, serve: Serve) -> No
             for n in range(50_000)
         ),
     )
-    client = Client(serve(tmp_path))
+    client = Client(serve(tmp_path).server_port)
     assert client.get("/suspects")["total"] == 50_000
     for page in (0, 400, 833):
         found = client.get("/suspects", page=page, given="c3")

@@ -181,6 +181,7 @@ def import_decisions(folder: Path, rows: Iterable[ReviewedRow], author: str = ""
                     known.row,
                     made.author or author,
                     made.time,
+                    suggested=known.suggested,
                 )
             )
     for number, decision in enumerate(new, 1):

@@ -378,7 +378,7 @@ async function poll() {
     if (!document.hidden && found.suspects !== state.versions.suspects) {
       await later(() => load(true));
       fillChoices();
-      await refresh("tiles");
+      await Promise.all([refresh("tiles"), refresh("classes")]);
     }
   } catch (error) {
     setOffline(true);
