@@ -116,7 +116,7 @@ class Validator:
     from the first. `on_bad` is what then happens: `raise` stops with a sentence; `skip` drops the
     rows and adds them to `rejects`; `quarantine` also keeps their inputs in the file of `rejects`,
     so that they can be corrected and read again. Given a `scale`, inputs must be finite after it,
-    too.
+    too. `classes` is their number, or their names: labels may then be names, too.
 
     >>> validator = Validator(classes=2, on_bad="skip")
     >>> len(validator.validate((torch.tensor([[1.0], [torch.nan]]), torch.tensor([0, 1]))))
@@ -127,14 +127,15 @@ class Validator:
 
     def __init__(
         self,
-        classes: int | None = None,
+        classes: int | Sequence[str] | None = None,
         on_bad: OnBad = "raise",
         *,
         rejects: Rejects | None = None,
     ) -> None:
         if on_bad not in get_args(OnBad):
             raise ValueError(f"on_bad is one of {', '.join(get_args(OnBad))}, got {on_bad!r}.")
-        self.classes = classes
+        self.names = () if classes is None or isinstance(classes, int) else tuple(classes)
+        self.classes = classes if classes is None or isinstance(classes, int) else len(classes)
         self.on_bad = on_bad
         self.rejects = Rejects() if rejects is None else rejects
         self.scale: Scaling | None = None
@@ -143,6 +144,7 @@ class Validator:
 
     def validate(self, item: Any) -> Samples:
         """Return the good rows of what a stream yielded."""
+        item = self.numbered(item)
         if not isinstance(item, Samples):
             inputs, labels = pair_of(item)
             reason = text_fault(inputs, labels)
@@ -150,6 +152,20 @@ class Validator:
                 return self._reject_text(inputs, labels, reason)
             item = samples_of(inputs, labels, self.seen)
         return self._validate_samples(item)
+
+    def numbered(self, item: Any) -> Any:
+        """Return a pair with the numbers of its classes in place of their names.
+
+        A name that is no class becomes -1. Anything but a pair with text labels is as it was.
+        """
+        pair = isinstance(item, tuple | list) and len(item) == 2
+        if not self.names or not pair or isinstance(item[1], Tensor):
+            return item
+        labels = np.asarray(item[1])
+        if labels.dtype.kind not in "OUS" or labels.ndim != 1:
+            return item
+        places = {name: number for number, name in enumerate(self.names)}
+        return item[0], np.array([places.get(label_text(x), -1) for x in labels.tolist()])
 
     def _validate_samples(self, samples: Samples) -> Samples:
         rows = len(samples)
@@ -214,7 +230,10 @@ class Validator:
         ids = list(range(self.seen, self.seen + len(labels)))
         rows = zip(inputs.tolist(), labels.tolist(), strict=False)
         kept = [{"label": label, "inputs": row} for row, label in rows]
-        self.reject(ids, reason, "text", kept)
+        named = reason == NOT_INTEGERS and self.on_bad == "raise"
+        self.reject(
+            ids, reason, "text; Validator(classes=names) takes names" if named else "text", kept
+        )
         self.seen += len(labels)
         return Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 

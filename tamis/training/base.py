@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from tamis.checkpoint import State, describe, get_state, set_state, tree_to_devi
 from tamis.data import NO_SAMPLES, Samples, concat
 from tamis.monitoring import Accuracy
 from tamis.monitoring.metrics import count_classes
-from tamis.sources import Validator
+from tamis.sources import BadInputError, Validator
 from tamis.training.divergence import Divergence
 from tamis.training.learner import Learner, check_counts
 from tamis.training.report import Compared, Outcome, SlotReport
@@ -85,7 +86,7 @@ class BaseTrainer(ABC):
         """Return whether a flag is set here, or on any rank that trains the same model."""
         return flag
 
-    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+    def accuracy(self, inputs: Any, labels: Any) -> Accuracy:
         """Return the share of labels that the model predicts, and that its average does."""
         return self.learner.accuracy(inputs, labels)
 
@@ -172,9 +173,20 @@ def accept(
 ) -> tuple[Samples, Tensor | None]:
     """Return the good rows of an item, and, with `predict`, the averaged model's logits."""
     samples = validator.validate(item).to(learner.device)
+    inputs = learner.cast(samples.inputs)
+    if inputs is not samples.inputs:
+        samples = replace(samples, inputs=inputs)
     if not len(samples) or not (predict or validator.classes is None):
         return samples, None
-    logits = learner.averaged.logits(samples.inputs)
+    try:
+        logits = learner.averaged.logits(inputs)
+    except RuntimeError as error:
+        if inputs.is_floating_point() or "type" not in str(error):
+            raise
+        kind = str(inputs.dtype).removeprefix("torch.")
+        raise BadInputError(
+            f"Inputs are {kind}, and the model does not take them: pass them as floats."
+        ) from error
     if validator.classes is None:  # only now is their number known
         validator.classes = logits.shape[1]
         return validator.check_rows(samples), None

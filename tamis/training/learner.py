@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -50,6 +51,7 @@ class Learner:
         self.view = windowed if self.window else self.averaged
         self.take_step = Step(model, optimizer, criterion, precision)
         self._graph = Graph() if graphed else None
+        self._types = {part.dtype for part in model.parameters()}
 
     def descend(self, inputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
         """Take one step and return its loss, as a graph unless it is part of a larger one."""
@@ -72,13 +74,23 @@ class Learner:
             if memory:
                 memory.update(self.model)
 
-    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+    def cast(self, inputs: Tensor) -> Tensor:
+        """Return doubles, which arrays and lists are, as singles where the model has no doubles."""
+        if inputs.dtype != torch.double or torch.double in self._types:
+            return inputs
+        return inputs.float()
+
+    def accuracy(self, inputs: Any, labels: Any) -> Accuracy:
         """Return the share of labels that the model predicts, and that its average does."""
-        labels = labels.to(self.device)
+        rows, given = (
+            part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
+            for part in (inputs, labels)
+        )
+        rows, given = self.cast(rows).to(self.device), given.to(self.device)
 
         def share(view: ModelView) -> float:
-            predicted = view.logits(inputs.to(self.device)).argmax(dim=1)
-            return (predicted == labels).float().mean().item()
+            predicted = view.logits(rows).argmax(dim=1)
+            return (predicted == given).float().mean().item()
 
         return Accuracy(share(self.now), share(self.averaged) if self.average else None)
 

@@ -223,6 +223,8 @@ class RunRecorder:
 
 
 def numbered_classes(trainer: Trainer) -> tuple[str, ...]:
-    """Return the numbers of the classes as their names."""
+    """Return the names of the classes; their numbers where none are known."""
+    if trainer.validator.names:
+        return trainer.validator.names
     classes = trainer.validator.classes or last_linear(trainer.model)[1].out_features
     return tuple(map(str, range(classes)))

@@ -269,6 +269,7 @@ class TrainingRun:
 
     def _step(self, item: Any, names: Sequence[str] | None) -> Slot:
         """Train one slot, correct what arrives before it, and record what came of it."""
+        item = self.trainer.validator.numbered(item)
         samples = as_samples(item, self.trainer.validator.seen)
         if samples is not None:
             self.recorder.describe(samples)

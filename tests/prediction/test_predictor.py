@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import tamis
-from tamis import Naive, Sliding, Trainer, TrainingRun
+from tamis import Naive, Sliding, Trainer, TrainingRun, Validator
 from tamis.checkpoint import DamagedFileError, read_model, save_model
 from tamis.cli.main import main
 from tamis.models import mlp
@@ -181,9 +181,13 @@ def test_code_of_a_file_is_not_run(
 def test_a_run_of_a_program_takes_arrays(tmp_path: Path) -> None:
     model = mlp((2,), 2)
     inputs, labels = torch.randn(40, 2), torch.randint(2, (40,))
-    trainer = Trainer(model, torch.optim.SGD(model.parameters(), 0.1), Naive(), Sliding(40), k=4)
+    trainer = Trainer(
+        model, torch.optim.SGD(model.parameters(), 0.1), Naive(), Sliding(40), k=4,
+        validator=Validator(("ant", "bee")),
+    )  # fmt: skip
+    names = [("ant", "bee")[number] for number in labels.tolist()]
     with TrainingRun(tmp_path / "run", trainer) as run:
-        for _ in run.train([(inputs, labels)] * 3):
+        for _ in run.train([(inputs, labels), (inputs, names)]):
             pass
     with pytest.raises(ModelFileError, match="does not name its model"):
         tamis.load(tmp_path / "run")
@@ -191,7 +195,7 @@ def test_a_run_of_a_program_takes_arrays(tmp_path: Path) -> None:
         predictor = tamis.load(tmp_path / "run", model=given)
         wanted = trainer.averaged.probabilities(inputs)
         assert np.allclose(predictor.predict_proba(inputs.double()), wanted, atol=1e-6)
-        assert set(predictor.predict(inputs.numpy())) <= {0, 1}
+        assert set(predictor.predict(inputs.numpy())) <= {"ant", "bee"}
     with pytest.raises(BadInputError, match=r"no rows of shape \(2,\)"):
         predictor.predict_proba(np.zeros((3, 5)))
 

@@ -222,6 +222,56 @@ def test_pairs_of_arrays_are_a_stream(blobs: Samples) -> None:
     assert np.isfinite([slot.loss for slot in slots]).all()
 
 
+def as_frame(inputs: Tensor, labels: Tensor) -> Any:
+    import pandas
+
+    return pandas.DataFrame(inputs.double().numpy()), pandas.Series(labels.numpy())
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda inputs, labels: (inputs.double().numpy(), labels.numpy()),
+        lambda inputs, labels: (inputs.tolist(), labels.tolist()),
+        lambda inputs, labels: (inputs.double(), labels.int()),
+        as_frame,
+    ],
+    ids=["doubles", "lists", "double tensors", "frames"],
+)
+def test_rows_of_doubles_and_lists_train_a_model_of_singles(convert, blobs: Samples) -> None:
+    one, two = make_trainer(Plausible()), make_trainer(Plausible())
+    for rows in (blobs[:50], blobs[50:]):
+        one.step((rows.inputs, rows.labels))
+        two.step(convert(rows.inputs, rows.labels))
+    assert all(map(torch.equal, one.model.parameters(), two.model.parameters()))
+    assert two.held().inputs.dtype == torch.float32
+    assert one.accuracy(blobs.inputs, blobs.labels) == two.accuracy(
+        *convert(blobs.inputs, blobs.labels)
+    )
+
+
+def test_class_names_are_labels(blobs: Samples) -> None:
+    names = ("ant", "bee", "cow")
+    one, two = make_trainer(Plausible()), make_trainer(Plausible())
+    one.validator, two.validator = Validator(3), Validator(names, on_bad="skip")
+    for given in (list, np.array):
+        labels = given([names[number] for number in blobs.labels.tolist()])
+        one.step((blobs.inputs, blobs.labels))
+        two.step((blobs.inputs, labels))
+    assert all(map(torch.equal, one.model.parameters(), two.model.parameters()))
+    assert two.accuracy(blobs.inputs, blobs.labels) == one.accuracy(blobs.inputs, blobs.labels)
+    two.step((blobs.inputs[:3], ["ant", "dog", None]))
+    assert two.validator.rejects.counts == {"label is not a class": 2}
+    with pytest.raises(BadInputError, match=r"text; Validator\(classes=names\) takes names"):
+        one.step((blobs.inputs[:1], ["ant"]))
+
+
+def test_integers_for_a_model_of_floats_are_one_sentence(blobs: Samples) -> None:
+    trainer = make_trainer(Plausible())
+    with pytest.raises(BadInputError, match=r"Inputs are int64.*pass them as floats"):
+        trainer.step((blobs.inputs.long(), blobs.labels))
+
+
 def test_bad_rows_are_raised_or_counted(blobs: Samples) -> None:
     bad = (torch.tensor([[0.0, torch.nan], [1.0, 1.0], [2.0, 2.0]]), torch.tensor([0, 3, 1]))
     with pytest.raises(BadInputError, match="Row 0: inputs not finite"):
