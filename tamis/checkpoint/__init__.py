@@ -1,6 +1,6 @@
 """Models and runs on disk, complete or absent: written aside, synced, renamed; no pickle."""
 
-from tamis.checkpoint.files import DamagedFileError, write_atomically
+from tamis.checkpoint.files import DamagedFileError, make_folder, write_atomically
 from tamis.checkpoint.generations import (
     Checkpoints,
     DamagedCheckpointWarning,
@@ -36,6 +36,7 @@ __all__ = [
     "get_state",
     "load_model",
     "locked",
+    "make_folder",
     "pack_texts",
     "save_model",
     "set_state",

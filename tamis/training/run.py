@@ -9,7 +9,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tamis.checkpoint import Checkpoints, NotSavedError, save_model
+from tamis.checkpoint import Checkpoints, NotSavedError, make_folder, save_model
 from tamis.data import Slot
 from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
@@ -98,7 +98,7 @@ class TrainingRun:
         self.folder = Path(folder)
         self.trainer = trainer
         check_folder(self.folder, resume, overwrite)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.resume, self.allow_mismatch = resume, allow_mismatch
         self.save_every = save_every
         self.model_info = dict(model_info or {})

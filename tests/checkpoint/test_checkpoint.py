@@ -321,6 +321,37 @@ def test_tensors_that_would_be_lost_are_refused() -> None:
             pack(odd, {})
 
 
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is synced and renamed from now on, in order."""
+    found: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def fsync(handle: int) -> None:
+        found.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    def named(path: Path, target: Path) -> Path:
+        found.append(f"rename {path.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", named)
+    return found
+
+
+def saving(number: int, folder: Path) -> list[str]:
+    """Return what makes a generation safe, in order."""
+    files = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
+    part = f"{number:08d}.part"
+    return [
+        *(f"sync {name}" for name in files),
+        f"sync {part}",
+        f"rename {part}",
+        f"sync {folder.name}",
+    ]
+
+
 class TestFolder:
     """Generations: two are kept, each complete."""
 
@@ -385,28 +416,24 @@ class TestFolder:
         ):
             Checkpoints(tmp_path).load(make_trainer())
 
-    def test_everything_is_synced_before_it_is_named(self, tmp_path: Path, monkeypatch) -> None:
-        done: list[str] = []
-        sync, rename = os.fsync, Path.rename
-
-        def fsync(handle: int) -> None:
-            done.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
-            sync(handle)
-
-        def named(path: Path, target: Path) -> Path:
-            done.append(f"rename {path.name}")
-            return rename(path, target)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        monkeypatch.setattr(Path, "rename", named)
+    def test_everything_is_synced_before_it_is_named(self, tmp_path: Path, done: list[str]) -> None:
         Checkpoints(tmp_path).save(make_trainer())
-        files = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
-        assert done == [
-            *(f"sync {name}" for name in files),
-            "sync 00000001.part",
-            "rename 00000001.part",
-            f"sync {tmp_path.name}",
-        ]
+        assert done == saving(1, tmp_path)
+
+    def test_a_new_folder_is_synced_by_its_name(self, tmp_path: Path, done: list[str]) -> None:
+        folder = tmp_path / "run" / "checkpoints"
+        Checkpoints(folder).save(make_trainer())
+        assert done == [f"sync {tmp_path.name}", "sync run", *saving(1, folder)]
+
+    def test_the_older_is_removed_once_the_new_is_safe(
+        self, tmp_path: Path, done: list[str]
+    ) -> None:
+        checkpoints = Checkpoints(tmp_path)
+        for _ in range(3):
+            checkpoints.save(make_trainer())
+        before = [*saving(1, tmp_path), *saving(2, tmp_path)]
+        assert done == [*before, *saving(3, tmp_path), "rename 00000001"]
+        assert checkpoints.generations() == [2, 3]
 
     def test_a_disk_that_fails_costs_a_warning_and_no_generation(
         self, tmp_path: Path, monkeypatch

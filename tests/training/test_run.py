@@ -27,7 +27,7 @@ from tamis import (
     Trainer,
     TrainingRun,
 )
-from tamis.checkpoint import MismatchError, files, load_model
+from tamis.checkpoint import MismatchError, files, generations, load_model
 from tamis.data import Picks
 from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
@@ -221,6 +221,41 @@ def test_rows_that_were_refused_are_not_acknowledged(stream: Replay, tmp_path: P
         list(run.train(Acknowledged([*islice(stream, 5), bad])))
     assert "slot 5 is saved" in found.value.__notes__[0]
     assert acknowledged == [0, 3]
+
+
+def test_only_what_is_saved_is_acknowledged(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the disk has the checkpoint's name, and not where that or anything before it failed."""
+
+    class Acknowledged(Counted):
+        def acknowledge(self) -> None:
+            events.append(self.offset)
+
+    def sync(path: Path) -> None:
+        if path.name == "checkpoints":
+            if run.trainer.slots in failing:
+                raise OSError(28, "No space left on device")
+            events.append("safe")
+        synced(path)
+
+    events: list[Any] = []
+    failing, synced = (6, 9), generations.sync_folder
+    monkeypatch.setattr(generations, "sync_folder", sync)
+    with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(3)) as run:
+        list(run.train(Acknowledged(islice(stream, 14))))
+    assert events == ["safe", 0, "safe", 3, "safe", 12, "safe", 14]
+    assert run.checkpoints.failed == 2
+
+
+def test_the_folder_of_a_run_is_synced_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut would take away all that is in it."""
+    synced: list[str] = []
+    monkeypatch.setattr(files, "sync_folder", lambda path: synced.append(path.name))
+    TrainingRun(tmp_path / "runs" / "first", make_trainer())
+    assert synced == [tmp_path.name, "runs"]
 
 
 def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None:
