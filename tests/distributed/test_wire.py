@@ -7,12 +7,14 @@ import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from tamis.distributed import RankLostError, Ranks, RanksDifferError
 from tests.support.ranks.jobs import Job, play, points, trainer_of
 from tests.support.ranks.processes import together
+from tests.support.wait import END
 
 LOOKING = ("itlm", "plausible")
 """Selectors that ask the owners of rows: for a number of each in the pool, or for features."""
@@ -80,13 +82,13 @@ def differ(ranks: Ranks, job: Job) -> tuple[str, int]:
 
 
 def test_a_rank_that_is_killed_is_noticed(tmp_path: Path) -> None:
-    """Its connections close."""
-    assert together(lose, 2, signal.SIGKILL, tmp_path) == [True, None]
+    """Its connections close: nobody waits for `timeout`, which is longer than this test may be."""
+    assert together(lose, 2, signal.SIGKILL, tmp_path, timeout=10 * END) == [True, None]
 
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_answer_is_noticed(tmp_path: Path) -> None:
-    """It is waited for as long as the process group allows."""
+    """It is waited for as long as `Ranks.join` was told to, and no longer."""
     assert together(lose, 2, signal.SIGSTOP, tmp_path, timeout=10) == [True, None]
 
 
@@ -103,8 +105,10 @@ def lose(ranks: Ranks, how: signal.Signals, folder: Path) -> bool | None:
         os._exit(0)  # where it was stopped, and goes on
     try:
         while True:
+            started = monotonic()
             trainer.step(next(points(0, 1)))
     except RankLostError:
         if how == signal.SIGSTOP:
+            assert monotonic() - started > 9
             os.kill(int(pid.read_text()), signal.SIGCONT)
         return True
