@@ -66,7 +66,9 @@ def test_ranks_that_differ_are_stopped(selector: str) -> None:
 
 
 def test_ranks_that_differ_are_stopped_in_the_next_meeting() -> None:
-    assert together(differ, 2, Job("naive", every=4)) == [("RanksDifferError", 16)] * 2  # they meet in slots 13 and 17
+    assert (
+        together(differ, 2, Job("naive", every=4)) == [("RanksDifferError", 16)] * 2
+    )  # they meet in slots 13 and 17
 
 
 def differ(ranks: Ranks, job: Job) -> tuple[str, int]:
@@ -88,7 +90,7 @@ def test_a_rank_that_is_killed_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_answer_is_noticed(tmp_path: Path) -> None:
-    """It is waited for as long as `Ranks.join` was told to, and no longer."""
+    """It is waited for as long as `Ranks.join` allows, and no longer."""
     assert together(lose, 2, signal.SIGSTOP, tmp_path, timeout=10) == [True, None]
 
 
