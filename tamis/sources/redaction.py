@@ -26,10 +26,19 @@ def redact(url: str) -> str:
 
 
 def scrub(text: str, url: str) -> str:
-    """Return a client's message without the address and its secrets."""
+    """Return a client's message without the address and its secrets, as part of a sentence."""
     text = text.replace(url, redact(url))
     secrets = [found["secret"] for form in (WHO, SETTING) for found in form.finditer(url)]
     for secret in secrets:
         for form in {secret, unquote(secret), unquote_plus(secret)} - {""}:
             text = text.replace(form, STARS)
-    return text
+    return as_clause(text)
+
+
+def as_clause(text: str) -> str:
+    """Return a client's message as a part of a sentence.
+
+    >>> as_clause("Error 111 connecting to here:1. Connection refused.")
+    'Error 111 connecting to here:1: Connection refused'
+    """
+    return " ".join(text.split()).rstrip(".").replace(". ", ": ")
