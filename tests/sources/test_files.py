@@ -90,10 +90,11 @@ def test_kinds_may_be_mixed_and_notes_are_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", make_rows(0, 3))
     write(tmp_path / "b.jsonl", make_rows(3, 3))
     write(tmp_path / "c" / "deep.parquet", make_rows(6, 3))
+    write(tmp_path / "d.ndjson", make_rows(9, 3))
     write(tmp_path / "_temporary" / "x.jsonl", make_rows(100, 3))
     write(tmp_path / ".hidden.jsonl", make_rows(100, 3))
     (tmp_path / "readme.txt").write_text("not for reading")
-    assert numbers(list(Files(tmp_path).read())) == list(range(9))
+    assert numbers(list(Files(tmp_path).read())) == list(range(12))
 
 
 def test_folders_named_after_columns_are_columns(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tamis.models import mlp, start
 from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
 from tamis.sources import SourceError, TooManyBadError
 from tamis.streams import Constant, Symmetric
+from tamis.training import signals
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import FolderInUseError
 from tamis.training.positions import Counted
@@ -446,6 +447,18 @@ def test_a_signal_leaves_no_time_for_suspects(stream: Replay, tmp_path: Path) ->
     assert (tmp_path / "model.safetensors").exists()
     assert not (tmp_path / "suspects.csv").exists()
     assert read_metadata(tmp_path).ended == "stopped"
+
+
+def test_rows_are_looked_at_until_4_seconds_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(signals, "monotonic", lambda: now)
+    stop = signals.StopSignal()
+    assert not stop.overdue
+    with stop:
+        signal.raise_signal(signal.SIGTERM)
+    for seconds, overdue in ((0.0, False), (3.9, False), (4.1, True)):
+        now = 100.0 + seconds
+        assert stop.overdue == overdue
 
 
 def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: Path) -> None:
