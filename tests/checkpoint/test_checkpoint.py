@@ -536,7 +536,7 @@ class TestMismatch:
 
     @pytest.mark.parametrize(("name", "place"), PLACES.items())
     def test_versions(self, name: str, place: str, tmp_path: Path, monkeypatch) -> None:
-        """As they are found on another machine, by whatever is asked for them."""
+        """As they are on another machine, where each is read."""
         trainer = make_trainer()
         Checkpoints(tmp_path).save(trainer)
         value = "another" if "version" in place else lambda: "another"
