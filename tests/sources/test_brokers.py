@@ -26,6 +26,7 @@ from tamis.sources import (
     Source,
     SourceError,
     Unreadable,
+    redis_stream,
 )
 from tests.support.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
 from tests.support.wait import END, wait_until
@@ -406,6 +407,36 @@ def test_redis_claims_nothing_of_a_consumer_that_lives(begin: Begin) -> None:
     bob.close()
 
 
+def test_redis_claims_nothing_where_that_is_off(begin: Begin) -> None:
+    server = begin(Redis, 60)
+    his = read(server.source(pace(), consumer="bob"), count=20)
+    hers = read(server.source(pace(), consumer="ann", claim=None), count=40)
+    assert (numbers(his), numbers(hers)) == (list(range(20)), list(range(20, 60)))
+    with redis_client(server) as client:
+        found = {one["name"]: one["pending"] for one in client.xinfo_consumers(TOPIC, GROUP)}
+    assert found == {b"ann": 40, b"bob": 20}
+
+
+def test_redis_claims_so_many_until_they_are_acknowledged(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every offset names them: it must stay short."""
+    assert redis_stream.MOST_CLAIMED == 1_000  # as docs/sources.md has it
+    monkeypatch.setattr(redis_stream, "MOST_CLAIMED", 30)
+    server = begin(Redis, 120)
+    read(server.source(pace(), consumer="bob"), count=80)
+    ann = server.source(pace(rows=10), consumer="ann", claim=0)
+    reading, hers = ann.read(), []
+    for claimed in (10, 20, 30, 30, 30, 30, 30):  # then what is new
+        hers.append(next(reading))
+        assert len(hers[-1].offset["claimed"]) == claimed
+    assert numbers(hers) == [*range(30), *range(80, 120)]
+    ann.acknowledge(hers[-1].offset)
+    hers += [next(reading) for _ in range(3)]
+    assert numbers(hers[-3:]) == list(range(30, 60))
+    ann.close()
+
+
 def test_redis_consumers_that_acknowledge_are_alive(begin: Begin) -> None:
     """Or one whose trainer takes long over what was read ahead would be taken for dead."""
     server = begin(Redis)
@@ -740,6 +771,16 @@ def test_nats_subjects_leave_gaps_that_are_no_loss(begin: Begin) -> None:
     ask_nats(server, publish)
     source = server.source(pace(), subject=f"{TOPIC}.odd")
     assert numbers(read(source, count=20)) == list(range(1, 40, 2))
+
+
+def test_nats_reports_what_was_removed_of_a_subject_before_it_joins(begin: Begin) -> None:
+    server = begin(Nats)
+    batches = read(server.source(pace(), subject=TOPIC), count=40)
+    ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
+    with pytest.warns(LostMessagesWarning, match="41 to 100, those of other subjects among them"):
+        rest = read(server.source(pace(), subject=TOPIC), batches[-1].offset, 100)
+    assert numbers(rest) == list(range(100, ROWS))
+    assert not any(batch.lost for batch in rest)  # how many of them is not known
 
 
 def test_nats_messages_lost_on_the_way_are_requested_again(begin: Begin) -> None:

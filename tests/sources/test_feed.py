@@ -118,6 +118,15 @@ def test_the_offset_is_that_of_the_samples_in_hand() -> None:
     assert source.closed
 
 
+def test_the_checkpoint_before_may_be_acknowledged_instead() -> None:
+    source = Given(make(30))
+    feed = Feed(source, COLUMNS)
+    offsets = [feed.offset for _ in feed]
+    for before in offsets[:-1]:
+        feed.acknowledge(before)
+    assert source.acknowledged == [10, 20]
+
+
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_a_new_feed_goes_on_with_rows_and_ids(stop: int) -> None:
     records = make(20) + [None, None] + make(30, 22)
