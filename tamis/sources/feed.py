@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from tamis.data import NO_SAMPLES, Samples
-from tamis.errors import TamisError
+from tamis.errors import TamisError, as_clause
 from tamis.sources.ahead import ReadAhead
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
-from tamis.sources.redaction import as_clause
 from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow
 from tamis.sources.validation import (

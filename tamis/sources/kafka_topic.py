@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tamis.errors import as_clause
 from tamis.sources.messages import (
     LOG,
     Broker,
@@ -17,7 +18,7 @@ from tamis.sources.messages import (
     warn_of_lost,
 )
 from tamis.sources.protocol import Decode, SourceError, decoded, from_json
-from tamis.sources.redaction import STARS, as_clause
+from tamis.sources.redaction import STARS
 
 SECONDS = 2.0
 """That a request to a broker may take: closing waits for it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, unquote_plus
 
+from tamis.errors import as_clause
+
 STARS = "***"
 WHO = re.compile(r"(?<=://)(?:(?P<user>[\w.~%+-]*):)?(?P<secret>.*)@", re.DOTALL)
 """Up to the last @, since a password may hold signs that should have been escaped."""
@@ -33,12 +35,3 @@ def scrub(text: str, url: str) -> str:
         for form in {secret, unquote(secret), unquote_plus(secret)} - {""}:
             text = text.replace(form, STARS)
     return as_clause(text)
-
-
-def as_clause(text: str) -> str:
-    """Return a client's message as a part of a sentence.
-
-    >>> as_clause("Error 111 connecting to here:1. Connection refused.")
-    'Error 111 connecting to here:1: Connection refused'
-    """
-    return " ".join(text.split()).rstrip(".").replace(". ", ": ")

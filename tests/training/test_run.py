@@ -263,7 +263,7 @@ def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None
     trainer = make_trainer(patience=3)
 
     def diverge() -> None:
-        with TrainingRun(tmp_path, trainer) as run:
+        with TrainingRun(tmp_path, trainer, save_every=SaveEvery(1)) as run:
             for slot in run.train(stream):
                 if slot.number == 20:
                     trainer.optimizer.param_groups[0]["lr"] = 1e38
@@ -273,6 +273,8 @@ def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None
     assert "the model is written" in found.value.__notes__[0]
     assert "is saved" not in found.value.__notes__[0]
     assert read_metadata(tmp_path).ended == "diverged"
+    newest = max((tmp_path / "checkpoints").iterdir())
+    assert json.loads((newest / "manifest.json").read_text())["slot"] == 21
     model = start(mlp, (4,), 3, 0)
     load_model(model, tmp_path / "model.safetensors")
     assert all(weights.isfinite().all() for weights in model.parameters())
