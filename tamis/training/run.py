@@ -265,6 +265,8 @@ class TrainingRun:
     def _step(self, item: Any, names: Sequence[str] | None) -> Slot:
         """Train one slot, correct what arrives before it, and record what came of it."""
         samples = as_samples(item, self.trainer.validator.seen)
+        # Before names of arriving rows are known: a decision about them is for `correct`.
+        self.recorder.apply_decisions()
         if samples is not None:
             self.recorder.describe(samples)
             samples, names = self.recorder.correct(samples, names)

@@ -580,3 +580,71 @@ def test_a_model_without_a_last_linear_layer_names_its_classes(tmp_path: Path) -
     samples = Samples.of(torch.randn(6, 4), torch.arange(6) % 3)
     with TrainingRun(tmp_path, trainer) as run:
         assert len(list(run.train([samples]))) == 1
+
+
+class Watching(Naive):
+    """Records the labels of the rows that it could pick in each slot, by their ids."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[int, int]] = []
+
+    def select(self, pool: Samples, *given: Any) -> Picks:
+        self.seen.append(dict(zip(pool.ids.tolist(), pool.labels.tolist(), strict=True)))
+        return super().select(pool, *given)
+
+
+def watched_trainer() -> tuple[Trainer, list[dict[int, int]]]:
+    model, selector = start(mlp, (4,), 3, 0), Watching()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return Trainer(model, optimizer, selector, Sliding(60), k=8), selector.seen
+
+
+def test_decisions_are_trained_on_in_the_next_slot(stream: Replay, tmp_path: Path) -> None:
+    """Also those that people make while the source has nothing to read."""
+    path, items = tmp_path / "run" / "decisions.jsonl", list(islice(stream, 8))
+
+    def other(label: int) -> int:
+        return (label + 1) % 3
+
+    def waiting() -> Iterator[Samples]:
+        for slot, samples in enumerate(items):
+            if slot == 5:  # about a row of slot 4, by somebody who did not see slot 5
+                row, label = int(items[4].ids[0]), int(items[4].labels[0])
+                Decisions(path).decide(Decision(str(row), "relabel", str(other(label))))
+                Decisions(path).decide(Decision(str(int(items[4].ids[1])), "drop"))
+                coming = int(items[5].ids[0])  # not held yet
+                Decisions(path).decide(Decision(str(coming), "drop"))
+            yield samples
+
+    trainer, seen = watched_trainer()
+    with TrainingRun(tmp_path / "run", trainer) as run:
+        for slot in run.train(waiting()):
+            if slot.number == 2:
+                row, label = int(items[0].ids[0]), int(items[0].labels[0])
+                Decisions(path).decide(Decision(str(row), "relabel", str(other(label))))
+    assert seen[2][row] == label
+    assert seen[3][row] == other(label)
+    late, gone = items[4].ids[:2].tolist()
+    assert seen[4][late] == int(items[4].labels[0])
+    assert seen[5][late] == other(int(items[4].labels[0]))
+    assert [gone in labels for labels in seen[4:]] == [True, False, False, False]
+    assert not any(int(items[5].ids[0]) in labels for labels in seen)
+
+
+def test_decisions_of_another_run_are_trained_on_from_the_first_row(
+    stream: Replay, tmp_path: Path
+) -> None:
+    """And those that the file gains later."""
+    items, given = list(islice(stream, 4)), Decisions(tmp_path / "given.jsonl")
+    wrong, gone, late = items[0].ids[:3].tolist()
+    label = (int(items[0].labels[0]) + 1) % 3
+    given.decide(Decision(str(wrong), "relabel", str(label)))
+    given.decide(Decision(str(gone), "drop"))
+    trainer, seen = watched_trainer()
+    with TrainingRun(tmp_path / "run", trainer, corrections=given.path) as run:
+        for slot in run.train(items):
+            if slot.number == 1:
+                given.decide(Decision(str(late), "drop"))
+    assert [labels[wrong] for labels in seen] == [label] * 4
+    assert not any(gone in labels for labels in seen)
+    assert [late in labels for labels in seen] == [True, True, False, False]
