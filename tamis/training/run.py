@@ -285,7 +285,8 @@ class TrainingRun:
             suspects = self._write_results(self.recorder.held_rows, None)
             if self.trainer.held_count and RunFiles.model not in self._unwritten:
                 found.append("the model is written")
-            found += [] if suspects is None else ["the suspects are listed"]
+            if suspects is not None and RunFiles.table not in self._unwritten:
+                found.append("the suspects are listed")
         finally:
             self._end("diverged" if isinstance(error, DivergedError) else "stopped")
             if found:
@@ -317,9 +318,11 @@ class TrainingRun:
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
         )
         suspects = self.recorder.undecided(found)
-        write_suspects_csv(self.folder / RunFiles.table, suspects)
+        with self._writing(RunFiles.table):
+            write_suspects_csv(self.folder / RunFiles.table, suspects)
         if not self.stop:  # previews take time, and somebody waits for the end
-            self.recorder.write_suspects(found, self._in_time(rows()))
+            with self._writing(f"{RunFiles.suspects} or {RunFiles.neighbours}"):
+                self.recorder.write_suspects(found, self._in_time(rows()))
         return suspects
 
     def _end(self, ended: End) -> None:

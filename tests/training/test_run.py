@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -28,16 +30,18 @@ from tamis import (
     TrainingRun,
 )
 from tamis.checkpoint import MismatchError, files, generations, load_model
-from tamis.data import Picks
+from tamis.data import Picks, concat
 from tamis.models import mlp, start
-from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
-from tamis.sources import SourceError, TooManyBadError
+from tamis.noise.alarm import Change
+from tamis.runs import Decision, Decisions, EstimateLog, RunMetadata, read_lines, read_metadata
+from tamis.sources import Rejects, SourceError, TooManyBadError, Validator
 from tamis.streams import Constant, Symmetric
 from tamis.training import signals
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import FolderInUseError
 from tamis.training.positions import Counted
 from tamis.training.run import NotWrittenError, SaveEvery
+from tests.support.faults.disk import small_files
 
 SLOTS = 60
 
@@ -173,6 +177,19 @@ def test_whatever_ends_a_run_leaves_all_that_is_of_use(stream: Replay, tmp_path:
         assert run.trainer.validator.seen == 4 * SLOTS
 
 
+def test_suspects_that_could_not_be_written_are_not_called_listed(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> Iterator[Samples]:
+        yield from islice(stream, 20)
+        raise SourceError("gone")
+
+    fill_disk(monkeypatch, "suspects.csv")
+    with pytest.raises(SourceError) as found, TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(failing()))
+    assert "slot 20 is saved, the model is written." in found.value.__notes__[0]
+
+
 def test_an_error_within_a_slot_saves_no_half_of_it(stream: Replay, tmp_path: Path) -> None:
     """Rows are held by then and not learned from: the checkpoint stays the one before."""
 
@@ -306,16 +323,19 @@ def test_a_disk_that_is_full_at_the_start_is_one_sentence(
     assert not (tmp_path / "about.json.part").exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "suspects.csv", "about.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl", "about.json"],
+)
 def test_a_disk_that_is_full_at_the_end_costs_one_file(
     name: str, stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TrainingRun(tmp_path, make_trainer()) as run:
         list(run.train(stream, 20))
         fill_disk(monkeypatch, name)
-        with pytest.raises(NotWrittenError, match=f"lacks {name}, not written: No space left"):
+        with pytest.raises(NotWrittenError, match=f"lacks .*{name}.*, not written: No space left"):
             run.finish()
-    for other in {"model.safetensors", "suspects.csv"} - {name}:
+    for other in {"model.safetensors", "suspects.csv", "suspects.jsonl"} - {name}:
         assert (tmp_path / other).exists()
     monkeypatch.undo()
     with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
@@ -335,6 +355,60 @@ def test_a_disk_that_is_full_for_a_while_costs_no_slot(
     assert run.recorder.failures
     assert "files for the pages were not written" in " ".join(run.warnings())
     assert read_metadata(tmp_path).input_shape == (4,)
+
+
+def test_a_full_disk_costs_lines_of_every_file_and_no_slot(stream: Replay, tmp_path: Path) -> None:
+    """The system refuses every byte for ten slots: all else is as in a run with room."""
+    roomy = play_with_bad_rows(stream, tmp_path / "roomy", full=range(0))
+    assert roomy.warnings() == []
+    with pytest.warns(UserWarning, match="Rejected rows cannot be written"):
+        run = play_with_bad_rows(stream, tmp_path / "full", full=range(20, 30))
+    assert run.trainer.validator.rejects.unwritten == 10
+    printed = " ".join(run.warnings())
+    assert "10 lines of the log could not be written" in printed
+    assert "checkpoints were not saved" in printed
+    assert "times the files for the pages were not written" in printed
+    for name, written in (("log", 30), ("tracked", 6), ("alarms", 30), ("rejects", 30)):
+        lines, room = (lines_by_slot(tmp_path / f / f"{name}.jsonl") for f in ("full", "roomy"))
+        assert len(lines) == written
+        assert lines == {slot: line for slot, line in room.items() if slot not in range(20, 30)}
+    for name in ("model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl"):
+        paths = (tmp_path / folder / name for folder in ("full", "roomy"))
+        assert len({path.read_bytes() for path in paths}) == 1, name
+
+
+def lines_by_slot(path: Path) -> dict[int, dict[str, Any]]:
+    """Return the lines by slot, without what was measured; that of a bad row is in its id."""
+    return {
+        line.get("slot", line.get("position", 0) - 900): {
+            key: line[key] for key in line if "seconds" not in key
+        }
+        for line in read_lines(path)
+    }
+
+
+def play_with_bad_rows(stream: Replay, folder: Path, full: range) -> TrainingRun:
+    """Train 40 slots, each with a bad row and an alarm; in some of them the disk is full."""
+
+    class Alarmed(Alarm):
+        def pop_change(self) -> Change:
+            return Change("noise", 0, 0.9, 0.5)
+
+    trainer = make_trainer(
+        validator=Validator(3, "skip", rejects=Rejects(folder / "rejects.jsonl"))
+    )
+    trainer.tracker = Alarmed(3)
+    bad = [Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900 + n) for n in range(40)]
+    items = [concat([replace(one, clean=None), row]) for one, row in zip(stream, bad, strict=False)]
+    with TrainingRun(folder, trainer, save_every=SaveEvery(4)) as run, ExitStack() as limit:
+        run.recorder.live.every = 16
+        run.recorder.estimates = EstimateLog(folder, trainer.tracker, every=5)
+        for slot in run.train(items):
+            if slot.number + 1 == full.start:
+                limit.enter_context(small_files(0))
+            elif slot.number + 1 == full.stop:
+                limit.close()
+    return run
 
 
 def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
