@@ -722,3 +722,20 @@ def test_decisions_of_another_run_are_trained_on_from_the_first_row(
     assert [labels[wrong] for labels in seen] == [label] * 4
     assert not any(gone in labels for labels in seen)
     assert [late in labels for labels in seen] == [True, True, False, False]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes of files")
+def test_what_holds_rows_is_for_the_owner_only(stream: Replay, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run = play_with_bad_rows(stream, tmp_path, full=range(0))
+        Decisions(run.folder / "decisions.jsonl").decide(Decision("1", "keep"))
+    finally:
+        os.umask(before)
+    private = {path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o077 == 0}
+    hidden = {path for path in tmp_path.rglob("*") if private & {path, *path.parents}}
+    names = {path.name for path in hidden}
+    assert {"tensors.safetensors", "decisions.jsonl", "rejects.jsonl"} < names
+    assert {"suspects.csv", "suspects.jsonl", "neighbours.jsonl"} < names
+    others = {path.name for path in set(tmp_path.rglob("*")) - hidden if path.suffix != ".lock"}
+    assert others == {"about.json", "checkpoints", "log.jsonl", "model.safetensors"}
