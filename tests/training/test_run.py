@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -33,7 +34,15 @@ from tamis.checkpoint import MismatchError, files, generations, load_model
 from tamis.data import Picks, concat
 from tamis.models import mlp, start
 from tamis.noise.alarm import Change
-from tamis.runs import Decision, Decisions, EstimateLog, RunMetadata, read_lines, read_metadata
+from tamis.runs import (
+    Decision,
+    Decisions,
+    EstimateLog,
+    RunMetadata,
+    Suspect,
+    read_lines,
+    read_metadata,
+)
 from tamis.sources import Rejects, SourceError, TooManyBadError, Validator
 from tamis.streams import Constant, Symmetric
 from tamis.training import signals
@@ -549,6 +558,22 @@ def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: 
     assert len(queue) > 0
     assert (tmp_path / "suspects.jsonl").read_bytes() == queue
     assert (tmp_path / "suspects.csv").exists()
+
+
+def test_at_the_end_the_worst_are_on_the_page_and_all_in_the_table(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided in this folder stays on the page, which shows it, and not in the table."""
+    found = [Suspect(str(n), "0", "1", 1 - n / 200_000, n) for n in range(50_002)]
+    monkeypatch.setattr("tamis.training.run.find_suspects", lambda *_, **__: found)
+    Decisions(tmp_path / "decisions.jsonl").decide(Decision("7", "keep"))
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 5))
+    listed = [line["id"] for line in read_lines(tmp_path / "suspects.jsonl")]
+    assert listed == [str(n) for n in range(50_000)]
+    with (tmp_path / "suspects.csv").open(newline="") as file:
+        names = [line["id"] for line in csv.DictReader(file)]
+    assert names == [str(n) for n in range(50_002) if n != 7]
 
 
 def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
