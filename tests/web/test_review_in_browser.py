@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tamis import Growing, Naive, Samples, Trainer
-from tamis.review import Corrections, preview_image
+from tamis.review import Corrections, NeighbourIndex, preview_image
 from tamis.runs import Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
@@ -122,15 +122,36 @@ def test_buttons_do_what_keys_do(open_tab, folder: Path) -> None:
     assert made(folder)[0]["decision"] == "drop"
 
 
+ELSEWHERE = (
+    "#class", "nav a", "#cards .card", "#after", "#download", "#author", "body", "#low",
+    "#given", "#suggested", "#which",
+)  # fmt: skip
+"""Where a key is no decision: within the panel in the list of classes, and outside of it."""
+
+
 def test_letters_typed_elsewhere_decide_nothing(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
-    tab.run("document.querySelector('#author').select()")
-    for key in "kurds":
-        tab.press(key)
-    assert tab.run("document.querySelector('#author').value") == "kurds"
+    first, second = ids(folder)[:2]
+    tab.press("o")
+    for where in ELSEWHERE:
+        tab.run("document.activeElement.blur()")
+        tab.run(f"document.querySelector({json.dumps(where)}).focus()")
+        focused = f"document.activeElement === document.querySelector({json.dumps(where)})"
+        assert tab.run(focused), where
+        for key in ("k", "r", "d", "s", "u", "o", "3", "ArrowRight", "ArrowLeft"):
+            tab.press(key)
+        assert tab.run(focused), where
+        assert tab.text("#news") == "", where  # not even that there is nothing to undo
+    assert tab.run("document.querySelector('#author').value") == "krdsuo3ann"
+    for name, value in (("given", ""), ("suggested", ""), ("low", "0.5"), ("which", "open")):
+        tab.set(name, value)  # typing in a filter has set it
     tab.run("document.querySelector('#panel').focus()")
-    decide(tab, "k", ids(folder)[0])  # decisions are sent in turn: any before would be there
-    assert [(line["decision"], line["author"]) for line in made(folder)] == [("keep", "kurds")]
+    decide(tab, "k", first)  # decisions are sent in turn: any before would be there
+    tab.run("document.querySelector('[data-word=drop]').focus()")
+    decide(tab, "k", second)  # a button of the panel is part of it
+    assert [(line["decision"], line["id"]) for line in made(folder)] == [
+        ("keep", first), ("keep", second),
+    ]  # fmt: skip
 
 
 def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
@@ -152,10 +173,25 @@ def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
 
 
 def test_neighbours_are_displayed(open_tab, folder: Path) -> None:
-    tab = open_tab(folder)
-    tab.wait("document.querySelectorAll('#neighbours .card').length === 5")
-    assert tab.run("document.querySelectorAll('#neighbours img').length") == 5
-    assert "number" in tab.text("#neighbours .card b")
+    """Those of the suspect in the panel, whichever it is."""
+    tab, near = open_tab(folder), NeighbourIndex(folder)
+    cards = "[...document.querySelectorAll('#neighbours .card')]"
+    shown = f"JSON.stringify({cards}.map(card => card.innerText.split(/\\s*\\n\\s*/)))"
+    different = set()
+    for name in ids(folder)[:4]:
+        tab.wait(f"{CURRENT}.startsWith({json.dumps(name + ',')})")
+        expected = [
+            [other.label, f"{other.id} \u00b7 {other.similarity:.2f}"] for other in near.of(name)
+        ]
+        assert len(expected) == 5
+        tab.wait(f"{shown} === JSON.stringify({json.dumps(expected)})")
+        images = tab.run(f"{cards}.map(card => card.querySelector('img').src)")
+        assert images == [
+            f"data:image/png;base64,{other.preview['image']}" for other in near.of(name)
+        ]
+        different.add(json.dumps(expected))
+        tab.press("ArrowRight")
+    assert len(different) == 4
 
 
 def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> None:
@@ -227,10 +263,12 @@ def test_the_page_updates_by_itself(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
     assert tab.text("#state") == "at slot 150 of 300"
     tab.wait("document.querySelectorAll('#curves svg').length === 6")
+    curves = tab.run("document.querySelector('#curves').innerHTML")
     with (folder / "log.jsonl").open("a") as file:
         file.writelines(log[150:])
     tab.wait("document.querySelector('#state').innerText === 'at slot 300 of 300'")
     tab.wait("document.querySelector('#tiles').innerText.includes('300 slots')")
+    tab.wait(f"document.querySelector('#curves').innerHTML !== {json.dumps(curves)}")
     assert tab.troubles() == []
 
 
@@ -273,12 +311,18 @@ def test_of_fifty_thousand_suspects_a_page_is_loaded(
     assert len(sizes) == 2
     assert max(sizes) < 200_000, sizes  # bytes of 60 suspects and their pictures
     assert "page 801 of 834" in tab.text("#page")
+    cards = tab.run(CARDS)
+    assert len(cards) == 60
+    assert all(f"row {number} " in text for number, text in enumerate(cards, 48_000))
     tab.close()
 
 
 def test_hostile_text_is_displayed_and_never_run(open_tab, tmp_path: Path) -> None:
-    folder = make_hostile(tmp_path / "run")
+    name = BAD.replace("/", "_")
+    folder = make_hostile(tmp_path / name)
     tab = open_tab(folder)
+    assert tab.text("h1") == name
+    assert name in tab.run("document.title")
     tab.set("which", "all")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
     tab.wait("document.querySelectorAll('#neighbours .card').length === 1")

@@ -217,7 +217,7 @@ def test_it_is_dark_where_that_is_preferred_and_prints_on_white(
 
 @pytest.mark.slow
 def test_the_browser_runs_nothing_of_a_hostile_run(browser: Chromium, tmp_path: Path) -> None:
-    folder = make_hostile(tmp_path / "run")
+    folder = make_hostile(tmp_path / BAD.replace("/", "_"))
     main(["report", str(folder)])
     tab = browser.open((folder / "report.html").as_uri())
     assert BAD in tab.run("document.body.textContent")
