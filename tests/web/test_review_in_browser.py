@@ -176,7 +176,7 @@ def test_neighbours_are_displayed(open_tab, folder: Path) -> None:
     """Those of the suspect in the panel, whichever it is."""
     tab, near = open_tab(folder), NeighbourIndex(folder)
     cards = "[...document.querySelectorAll('#neighbours .card')]"
-    shown = f"JSON.stringify({cards}.map(card => card.innerText.split(/\\s*\\n\\s*/)))"
+    displayed = f"JSON.stringify({cards}.map(card => card.innerText.split(/\\s*\\n\\s*/)))"
     different = set()
     for name in ids(folder)[:4]:
         tab.wait(f"{CURRENT}.startsWith({json.dumps(name + ',')})")
@@ -184,7 +184,7 @@ def test_neighbours_are_displayed(open_tab, folder: Path) -> None:
             [other.label, f"{other.id} \u00b7 {other.similarity:.2f}"] for other in near.of(name)
         ]
         assert len(expected) == 5
-        tab.wait(f"{shown} === JSON.stringify({json.dumps(expected)})")
+        tab.wait(f"{displayed} === JSON.stringify({json.dumps(expected)})")
         images = tab.run(f"{cards}.map(card => card.querySelector('img').src)")
         assert images == [
             f"data:image/png;base64,{other.preview['image']}" for other in near.of(name)
