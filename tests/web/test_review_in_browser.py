@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -341,18 +342,51 @@ def test_hostile_text_is_displayed_and_never_run(open_tab, tmp_path: Path) -> No
     assert troubles == []  # no dialog, no refusal by policy, no error
 
 
-def test_another_site_cannot_decide(browser: Chromium, folder: Path, serve: Serve) -> None:
+class EmptyPage(BaseHTTPRequestHandler):
+    """A site of somebody else, whose policy allows everything."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def other_site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_another_site_cannot_decide(
+    browser: Chromium, folder: Path, serve: Serve, other_site: str
+) -> None:
     """A page of another origin sends what it likes: the browser and `Access` keep it out."""
-    server, other = serve(folder), serve(folder)
-    tab = browser.open(other.url)
+    server = serve(folder)
+    tab = browser.open(other_site)
     name = ids(folder)[0]
     body = json.dumps(json.dumps({"id": name, "decision": "drop"}))
-    target = f"http://localhost:{server.server_port}/decisions"
-    for headers in ("{}", "{'Content-Type': 'text/plain'}", "{'X-Tamis': 'review'}"):
-        tab.run(
-            f"fetch({json.dumps(target)}, {{ method: 'POST', mode: 'no-cors', headers: {headers},"
-            f" body: {body} }}).catch(() => null)"
-        )
+    statuses = []
+    targets = [
+        f"http://{host}:{server.server_port}/decisions" for host in ("localhost", "127.0.0.1")
+    ]
+    for target in targets:
+        for headers in ("{}", "{'Content-Type': 'text/plain'}", "{'X-Tamis': 'review'}"):
+            for mode in ("no-cors", "cors"):
+                statuses.append(
+                    tab.run(
+                        f"fetch({json.dumps(target)}, {{ method: 'POST', mode: '{mode}',"
+                        f" headers: {headers}, body: {body} }})"
+                        ".then(answer => answer.type, () => 'refused')"
+                    )
+                )
+    assert set(statuses) == {"refused"}
+    assert set(targets) <= set(tab.requested())
     assert not (folder / "decisions.jsonl").exists()
     tab.close()
 

@@ -17,8 +17,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tamis.runs import Decision, Decisions, Suspect, add_line, read_lines, write_suspects
+from tamis.runs import Decision, Decisions, Run, Suspect, add_line, read_lines, write_suspects
 from tamis.web.access import Access, is_loopback
+from tamis.web.review_api import ReviewAPI
 from tamis.web.server import Server
 from tests.support.wait import END, wait_until
 
@@ -124,12 +125,23 @@ def test_filters(client: Client, folder: Path) -> None:
     assert ids["all"][:2] == [one, two]
 
 
-def test_a_decision_is_on_disk_when_it_is_answered(client: Client, folder: Path) -> None:
+def test_a_decision_is_on_disk_when_it_is_answered(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+
+    def sync(handle: int) -> None:
+        fsync(handle)
+        synced.append((folder / "decisions.jsonl").read_bytes())
+
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", sync)
     name = first_ids(folder)[0]
     status, answer = client.post(
         {"id": name, "decision": "relabel", "label": "number 7", "author": "eve"}
     )
     assert status == 200
+    assert synced == [(folder / "decisions.jsonl").read_bytes()]
     (line,) = read_lines(folder / "decisions.jsonl")
     assert answer["decision"] == line
     assert (line["id"], line["decision"], line["label"]) == (name, "relabel", "number 7")
@@ -221,6 +233,47 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     assert client.get("/suspects")["total"] == len(read_lines(finished / "suspects.jsonl"))
     (young / "about.json").write_text(json.dumps(about | {"ended": "done"}))
     assert client.get("/state")["state"] == "finished"
+
+
+LINES = ("log", "tracked", "alarms", "suspects", "neighbours", "decisions")
+
+
+@pytest.mark.parametrize("name", ["about.json", *(f"{name}.jsonl" for name in LINES)])
+def test_a_run_without_one_of_its_files_is_served(folder: Path, name: str) -> None:
+    first = first_ids(folder)[0]
+    add_line(folder / "alarms.jsonl", {"slot": 9, "kind": "noise", "before": 0.9, "after": 0.5})
+    Decisions(folder / "decisions.jsonl").decide(Decision(first, "keep"))
+    (folder / name).unlink()
+    api = ReviewAPI(Run(folder))
+    assert "<h1>run</h1>" in api.page()
+    assert api.state()["state"] in ("finished", "300 slots", "at slot 0 of 300")
+    assert api.suspects({"which": "all"})["total"] > 0
+    assert len(api.neighbours(first)["neighbours"]) == (0 if name == "neighbours.jsonl" else 5)
+    assert "tile" in api.tiles()
+    assert api.table().startswith("id,given")
+
+
+def test_files_that_end_in_half_a_line_are_served(folder: Path) -> None:
+    """All at once, each without the end of its last line, which is left out."""
+    first, last = first_ids(folder)[0], read_lines(folder / "suspects.jsonl")[-1]["id"]
+    add_line(folder / "alarms.jsonl", {"slot": 9, "kind": "noise", "before": 0.9, "after": 0.5})
+    add_line(folder / "alarms.jsonl", {"slot": 8, "kind": "noise", "before": 0.9, "after": 0.5})
+    Decisions(folder / "decisions.jsonl").decide(Decision(first, "keep"))
+    Decisions(folder / "decisions.jsonl").decide(Decision(last, "keep"))
+    counts = {}
+    for name in LINES:
+        path = folder / f"{name}.jsonl"
+        counts[name] = len(read_lines(path))
+        path.write_bytes(path.read_bytes()[:-9])
+    api = ReviewAPI(Run(folder))
+    found = api.suspects({"which": "all"})
+    assert (found["total"], found["decided"]) == (counts["suspects"] - 1, 1)
+    assert len(api.neighbours(first)["neighbours"]) == 5
+    assert "<svg" in api.curves()
+    history = api.run.estimates
+    assert len(history.points) == counts["tracked"] - 1
+    assert [alarm.slot for alarm in history.alarms] == [9]
+    assert api.numbers("purity")
 
 
 def test_plots_are_not_drawn_for_every_line(
