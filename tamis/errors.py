@@ -21,3 +21,12 @@ def needs_extra(extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise UsageError(f"{error.name} is missing: pip install 'tamis[{extra}]'.") from None
+
+
+def as_clause(text: str) -> str:
+    """Return the message of another library as a part of a sentence.
+
+    >>> as_clause("Error 111 connecting to here:1. Connection refused.")
+    'Error 111 connecting to here:1: Connection refused'
+    """
+    return " ".join(text.split()).rstrip(".").replace(". ", ": ")

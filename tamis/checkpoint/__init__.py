@@ -1,6 +1,12 @@
 """Models and runs on disk, complete or absent: written aside, synced, renamed; no pickle."""
 
-from tamis.checkpoint.files import DamagedFileError, replacing, write_atomically, write_synced
+from tamis.checkpoint.files import (
+    DamagedFileError,
+    make_folder,
+    replacing,
+    write_atomically,
+    write_synced,
+)
 from tamis.checkpoint.generations import (
     Checkpoints,
     DamagedCheckpointWarning,
@@ -36,6 +42,7 @@ __all__ = [
     "get_state",
     "load_model",
     "locked",
+    "make_folder",
     "pack_texts",
     "read_model",
     "replacing",

@@ -228,7 +228,7 @@ class Checkpoints:
         number = max(before, default=0) + 1
         part = self._path(number, UNFINISHED)
         try:
-            part.mkdir()
+            part.mkdir(0o700)  # it holds rows, as private as the data
             files = {
                 TENSORS: write_synced(part / TENSORS, encode_tensors(tensors)),
                 STATE: write_synced(part / STATE, [text]),

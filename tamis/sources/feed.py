@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import NO_SAMPLES, Samples
-from tamis.errors import TamisError
+from tamis.errors import TamisError, as_clause
 from tamis.sources.ahead import ReadAhead
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
@@ -310,7 +310,7 @@ class Feed:
         if self._recent_bad > self.most_bad * len(self._recent):
             raise TooManyBadError(
                 f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
-                f"the last of them by this: {self._last[:300]}."
+                f"the last of them by this: {as_clause(self._last[:300])}."
             )
 
 

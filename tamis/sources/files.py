@@ -182,8 +182,10 @@ class Files:
                 states.pop(name, None)
             self._held.drop(name)
         rotated = [file for name, file in listed.items() if name in settled and file not in files]
+        own = {file.path for file in files}  # which are read by their names
         for path in dict.fromkeys(moves) if self._local else ():
-            rotated += self._unread(path, base, rotated, settled)
+            unread = self._unread(path, base, rotated, settled)
+            rotated += [file for file in unread if file.path not in own]
         return [*rotated, *files], settled, rests
 
     def _unread(
@@ -198,7 +200,6 @@ class Files:
         return [
             self._local_file(unread.removeprefix(base), unread)
             for unread in find_unread(path, since, known)
-            if not unread.endswith(ENDINGS)
         ]
 
     def _intact(self, file: Found, position: int, mark: int) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tamis.errors import as_clause
 from tamis.sources.messages import (
     LOG,
     Broker,
@@ -75,6 +76,8 @@ class KafkaTopic(Broker):
         self._acknowledged: dict[str, int] = {}
         """Offsets acknowledged, but not committed yet."""
         self._behind: int | None = None
+        self._lost = 0
+        """Messages removed unread that none has reported yet."""
         self._fresh = self._first = True
         self._broken = False
 
@@ -112,7 +115,7 @@ class KafkaTopic(Broker):
                 raise BrokerUnavailableError(self._text_of(error)) from None
             fault = about.topics[self.topic].error
             if fault is not None and not fault.retriable():
-                raise SourceError(f"{self} cannot be read: {fault.str()}.")
+                raise SourceError(f"{self} cannot be read: {self._text_of(fault)}.")
         return offset
 
     def fetch(self, count: int, seconds: float) -> list[Message]:
@@ -127,6 +130,9 @@ class KafkaTopic(Broker):
             if self._fault:
                 raise self._fault
             accepted = [message for raw in fetched if (message := self._accept(raw)) is not None]
+            if accepted:
+                accepted[0] = accepted[0]._replace(lost=self._lost)
+                self._lost = 0
             self._behind = self._count()
             if self._broken:
                 self._disconnect()
@@ -138,10 +144,14 @@ class KafkaTopic(Broker):
         """Return a message that was not read before."""
         fault = raw.error()
         if fault is not None:
+            if fault.code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
+                # What comes next was removed: joining again finds and reports it.
+                self._unavailable, self._broken = self._text_of(fault), True
+                return None
             if fault.fatal() or not (
                 fault.retriable() or fault.code() == self._kafka.KafkaError._PARTITION_EOF
             ):
-                raise SourceError(f"{self} cannot be read: {fault.str()}.")
+                raise SourceError(f"{self} cannot be read: {self._text_of(fault)}.")
             return None
         partition, number = str(raw.partition()), raw.offset()
         if partition not in self._positions or number < self._positions[partition]:
@@ -175,7 +185,7 @@ class KafkaTopic(Broker):
             ) from None
         self._fresh = offset is None
         self._first, self._broken = True, False
-        self._positions = {}
+        self._positions, self._lost = {}, 0
         self._saved, self._revoked = (
             dict((offset or {}).get(whose, {})) for whose in ("ours", "others")
         )
@@ -254,6 +264,7 @@ class KafkaTopic(Broker):
             self.report_replaced(f"{high} in partition {partition.partition}", position)
             position = low
         if position < low:
+            self._lost += low - position
             warn_of_lost(self, f"{low - position} of partition {partition.partition}")
         return int(max(position, low))
 
@@ -280,4 +291,4 @@ class KafkaTopic(Broker):
         for name, value in self.settings.items():
             if value and SECRET.search(name):
                 text = text.replace(value, STARS)
-        return text
+        return as_clause(text)

@@ -154,10 +154,11 @@ def read_messages(
 
 def batch_of(messages: list[Message]) -> Batch:
     """Return messages as a batch."""
+    times = [message.time for message in messages if message.time is not None]
     return Batch(
         [message.record for message in messages],
         [message.position for message in messages],
         messages[-1].offset,
-        messages[-1].time,
+        max(times, default=None),  # partitions of a topic are not in order of time
         sum(message.lost for message in messages),
     )

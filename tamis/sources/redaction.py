@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, unquote_plus
 
+from tamis.errors import as_clause
+
 STARS = "***"
 WHO = re.compile(r"(?<=://)(?:(?P<user>[\w.~%+-]*):)?(?P<secret>.*)@", re.DOTALL)
 """Up to the last @, since a password may hold signs that should have been escaped."""
@@ -26,10 +28,10 @@ def redact(url: str) -> str:
 
 
 def scrub(text: str, url: str) -> str:
-    """Return a client's message without the address and its secrets."""
+    """Return a client's message without the address and its secrets, as part of a sentence."""
     text = text.replace(url, redact(url))
     secrets = [found["secret"] for form in (WHO, SETTING) for found in form.finditer(url)]
     for secret in secrets:
         for form in {secret, unquote(secret), unquote_plus(secret)} - {""}:
             text = text.replace(form, STARS)
-    return text
+    return as_clause(text)

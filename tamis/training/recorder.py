@@ -133,6 +133,10 @@ class RunRecorder:
                 self.estimates.update(slot, samples)
         with self._counting_failures():
             self.live.update(slot.number, samples, names)
+        self.apply_decisions()
+
+    def apply_decisions(self) -> None:
+        """Relabel and remove rows held, where somebody has decided since the last call."""
         for corrections in self._followed():
             with self._counting_failures():
                 corrections.apply(self.trainer)

@@ -9,7 +9,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tamis.checkpoint import Checkpoints, NotSavedError, save_model
+from tamis.checkpoint import Checkpoints, NotSavedError, make_folder, save_model
 from tamis.data import Slot
 from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
@@ -102,7 +102,7 @@ class TrainingRun:
         self.folder = Path(folder)
         self.trainer = trainer
         check_folder(self.folder, resume, overwrite)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.resume, self.allow_mismatch = resume, allow_mismatch
         self.save_every = save_every
         self.model_info = dict(model_info or {})
@@ -271,6 +271,8 @@ class TrainingRun:
         """Train one slot, correct what arrives before it, and record what came of it."""
         item = self.trainer.validator.numbered(item)
         samples = as_samples(item, self.trainer.validator.seen)
+        # Before names of arriving rows are known: a decision about them is for `correct`.
+        self.recorder.apply_decisions()
         if samples is not None:
             self.recorder.describe(samples)
             samples, names = self.recorder.correct(samples, names)
@@ -289,7 +291,8 @@ class TrainingRun:
             suspects = self._write_results(self.recorder.held_rows, None)
             if self.trainer.held_count and RunFiles.model not in self._unwritten:
                 found.append("the model is written")
-            found += [] if suspects is None else ["the suspects are listed"]
+            if suspects is not None and RunFiles.table not in self._unwritten:
+                found.append("the suspects are listed")
         finally:
             self._end("diverged" if isinstance(error, DivergedError) else "stopped")
             if found:
@@ -315,9 +318,11 @@ class TrainingRun:
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
         )
         suspects = self.recorder.undecided(found)
-        write_suspects_csv(self.folder / RunFiles.table, suspects)
+        with self._writing(RunFiles.table):
+            write_suspects_csv(self.folder / RunFiles.table, suspects)
         if not self.stop:  # previews take time, and somebody waits for the end
-            self.recorder.write_suspects(found, self._in_time(rows()))
+            with self._writing(f"{RunFiles.suspects} or {RunFiles.neighbours}"):
+                self.recorder.write_suspects(found, self._in_time(rows()))
         return suspects
 
     def _end(self, ended: End) -> None:

@@ -43,7 +43,7 @@ from tamis.checkpoint import (
     write_atomically,
 )
 from tamis.checkpoint.packing import pack, unpack
-from tamis.losses import Backward, Forward, NoiseAdaptation, even_confusion
+from tamis.losses import LOSSES, Forward, NoiseAdaptation, even_confusion
 from tamis.models import logistic, mlp, resnet18, start
 from tamis.models.hedge import HedgeLoss, HedgeMLP
 from tamis.optim import ADMM, CAdam
@@ -199,9 +199,6 @@ PARTS: dict[str, Make] = {
     "admm": lambda: make_trainer(model=start(logistic, (2,), 3, 0), optimizer=ADMM),
     "batch norm and dropout": lambda: make_trainer(model=normed(), window=2),
     "hedge": lambda: hedged(Forward()),
-    "forward": lambda: make_trainer(criterion=Forward()),
-    "backward": lambda: make_trainer(criterion=Backward()),
-    "adaptation": adapted,
     "mixup": lambda: make_trainer(augment=Mixup()),
     "tracker": lambda: make_trainer(tracker=Tracker(3)),
     "alarm": lambda: make_trainer(tracker=Alarm(3, half_life=30)),
@@ -211,19 +208,41 @@ PARTS: dict[str, Make] = {
 }
 
 
+@pytest.mark.parametrize("kind", LOSSES, ids=lambda kind: kind.__name__)
+def test_every_loss_goes_on(kind, blobs: Samples, tmp_path: Path) -> None:
+    def make() -> Trainer:
+        if kind is NoiseAdaptation:
+            return adapted()
+        return make_trainer(criterion=kind() if isinstance(kind, type) else kind)
+
+    goes_on_as_if_unbroken(make, list(stream_of(blobs))[:24], tmp_path)
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_whatever_remembers_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
     goes_on_as_if_unbroken(PARTS[name], list(stream_of(blobs)), tmp_path)
 
 
+schedulers = torch.optim.lr_scheduler
 SCHEDULERS = {
-    "steps": lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [10, 35, 40]),
-    "one cycle": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, 60),
-    "sequence": lambda optimizer: torch.optim.lr_scheduler.SequentialLR(
+    "step": lambda optimizer: schedulers.StepLR(optimizer, 7, 0.5),
+    "constant": lambda optimizer: schedulers.ConstantLR(optimizer, 0.5, 35),
+    "exponential": lambda optimizer: schedulers.ExponentialLR(optimizer, 0.97),
+    "polynomial": lambda optimizer: schedulers.PolynomialLR(optimizer, 50, 2.0),
+    "restarts": lambda optimizer: schedulers.CosineAnnealingWarmRestarts(optimizer, 13),
+    "triangles": lambda optimizer: schedulers.CyclicLR(optimizer, 0.01, 0.2, 7),
+    "lambda": lambda optimizer: schedulers.LambdaLR(optimizer, lambda epoch: 0.97**epoch),
+    "product": lambda optimizer: schedulers.MultiplicativeLR(optimizer, lambda epoch: 0.97),
+    "chain": lambda optimizer: schedulers.ChainedScheduler(
+        [schedulers.StepLR(optimizer, 9, 0.5), schedulers.ExponentialLR(optimizer, 0.98)]
+    ),
+    "steps": lambda optimizer: schedulers.MultiStepLR(optimizer, [10, 35, 40]),
+    "one cycle": lambda optimizer: schedulers.OneCycleLR(optimizer, 0.2, 60),
+    "sequence": lambda optimizer: schedulers.SequentialLR(
         optimizer,
         [
-            torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=20),
-            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40),
+            schedulers.LinearLR(optimizer, total_iters=20),
+            schedulers.CosineAnnealingLR(optimizer, 40),
         ],
         [20],
     ),
@@ -234,8 +253,8 @@ SCHEDULERS = {
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
     goes_on_as_if_unbroken(
-        lambda: make_trainer(O2U(cycle=7)),
-        list(stream_of(blobs)),
+        lambda: make_trainer(O2U(cycle=7) if name == "cyclical" else Naive()),
+        list(stream_of(blobs))[:40],
         tmp_path,
         lambda trainer: {"scheduler": SCHEDULERS[name](trainer.optimizer)},
     )
@@ -243,7 +262,7 @@ def test_a_scheduler_goes_on(name: str, blobs: Samples, tmp_path: Path) -> None:
 
 def test_a_plateau_whose_best_is_infinite_is_json(tmp_path: Path) -> None:
     trainer = make_trainer()
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(trainer.optimizer)
+    plateau = schedulers.ReduceLROnPlateau(trainer.optimizer)
     Checkpoints(str(tmp_path)).save(trainer, others={"plateau": plateau})
     plateau.best = 0.0
     Checkpoints(tmp_path).load(trainer, {"plateau": plateau})
@@ -321,6 +340,37 @@ def test_tensors_that_would_be_lost_are_refused() -> None:
             pack(odd, {})
 
 
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is synced and renamed from now on, in order."""
+    found: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def fsync(handle: int) -> None:
+        found.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    def named(path: Path, target: Path) -> Path:
+        found.append(f"rename {path.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", named)
+    return found
+
+
+def saving(number: int, folder: Path) -> list[str]:
+    """Return what makes a generation safe, in order."""
+    files = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
+    part = f"{number:08d}.part"
+    return [
+        *(f"sync {name}" for name in files),
+        f"sync {part}",
+        f"rename {part}",
+        f"sync {folder.name}",
+    ]
+
+
 class TestFolder:
     """Generations: two are kept, each complete."""
 
@@ -385,28 +435,24 @@ class TestFolder:
         ):
             Checkpoints(tmp_path).load(make_trainer())
 
-    def test_everything_is_synced_before_it_is_named(self, tmp_path: Path, monkeypatch) -> None:
-        done: list[str] = []
-        sync, rename = os.fsync, Path.rename
-
-        def fsync(handle: int) -> None:
-            done.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
-            sync(handle)
-
-        def named(path: Path, target: Path) -> Path:
-            done.append(f"rename {path.name}")
-            return rename(path, target)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-        monkeypatch.setattr(Path, "rename", named)
+    def test_everything_is_synced_before_it_is_named(self, tmp_path: Path, done: list[str]) -> None:
         Checkpoints(tmp_path).save(make_trainer())
-        files = ("tensors.safetensors", "state.json", "manifest.json", "manifest.sha256")
-        assert done == [
-            *(f"sync {name}" for name in files),
-            "sync 00000001.part",
-            "rename 00000001.part",
-            f"sync {tmp_path.name}",
-        ]
+        assert done == saving(1, tmp_path)
+
+    def test_a_new_folder_is_synced_by_its_name(self, tmp_path: Path, done: list[str]) -> None:
+        folder = tmp_path / "run" / "checkpoints"
+        Checkpoints(folder).save(make_trainer())
+        assert done == [f"sync {tmp_path.name}", "sync run", *saving(1, folder)]
+
+    def test_the_older_is_removed_once_the_new_is_safe(
+        self, tmp_path: Path, done: list[str]
+    ) -> None:
+        checkpoints = Checkpoints(tmp_path)
+        for _ in range(3):
+            checkpoints.save(make_trainer())
+        before = [*saving(1, tmp_path), *saving(2, tmp_path)]
+        assert done == [*before, *saving(3, tmp_path), "rename 00000001"]
+        assert checkpoints.generations() == [2, 3]
 
     def test_a_disk_that_fails_costs_a_warning_and_no_generation(
         self, tmp_path: Path, monkeypatch
@@ -424,6 +470,17 @@ class TestFolder:
         assert checkpoints.failed == 1
         assert [path.name for path in tmp_path.iterdir()] == ["00000001"]
         assert checkpoints.load(trainer).generation == 1
+
+
+PLACES = {
+    "torch": "torch.__version__",
+    "numpy": "numpy.__version__",
+    "tamis": "tamis.__version__",
+    "threads": "torch.get_num_threads",
+    "machine": "platform.machine",
+    "instructions": "torch.backends.cpu.get_cpu_capability",
+}
+"""Where the versions and the machine of a run are read."""
 
 
 class TestMismatch:
@@ -477,18 +534,23 @@ class TestMismatch:
             with pytest.raises(RefusedError, match=text):
                 Checkpoints(tmp_path).load(other, allow_mismatch=True)
 
-    @pytest.mark.parametrize(
-        "name", ["torch", "numpy", "tamis", "threads", "machine", "instructions", "device"]
-    )
-    def test_versions(self, name: str, tmp_path: Path, monkeypatch) -> None:
+    @pytest.mark.parametrize(("name", "place"), PLACES.items())
+    def test_versions(self, name: str, place: str, tmp_path: Path, monkeypatch) -> None:
+        """As they are on another machine, where each is read."""
         trainer = make_trainer()
         Checkpoints(tmp_path).save(trainer)
-        there = __import__("tamis.checkpoint.generations", fromlist=["versions"])
-        other = there.versions(trainer.device) | {name: "another"}
-        monkeypatch.setattr(there, "versions", lambda device: other)
-        with pytest.raises(MismatchError, match=f"{name} was .* and is 'another'"):
+        value = "another" if "version" in place else lambda: "another"
+        monkeypatch.setattr(place, value)
+        with pytest.raises(MismatchError, match=f"numbers: {name} was [^;]* and is 'another'.$"):
             Checkpoints(tmp_path).load(trainer)
         Checkpoints(tmp_path).load(trainer, allow_mismatch=True)
+
+    def test_another_device_is_refused(self, tmp_path: Path, monkeypatch) -> None:
+        trainer = make_trainer()
+        Checkpoints(tmp_path).save(trainer)
+        monkeypatch.setattr(trainer, "device", torch.device("meta"))
+        with pytest.raises(MismatchError, match="device was 'cpu' and is 'meta'"):
+            Checkpoints(tmp_path).load(trainer)
 
     def test_another_python_changes_no_number(self, tmp_path: Path, monkeypatch) -> None:
         trainer = make_trainer()

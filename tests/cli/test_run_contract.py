@@ -26,7 +26,10 @@ SLOTS = ROWS // PER_SLOT
 CLASSES = ("ant", "bee", "cow")
 FEW = ["--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", "300", "--slots", str(SLOTS)]
 SLOW = pytest.mark.slow
-SAME = ("model.safetensors", "suspects.csv", "suspects.jsonl", "tracked.jsonl", "rejects.jsonl")
+SAME = (
+    "model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl", "tracked.jsonl",
+    "rejects.jsonl",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

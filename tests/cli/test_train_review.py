@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -20,7 +21,8 @@ from tamis.checkpoint import Checkpoints
 from tamis.cli.main import main
 from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Decisions, EstimateHistory, SuspectIndex, read_lines, read_metadata
-from tests.support.wait import wait_until
+from tests.support.commands import PRELOADED
+from tests.support.wait import END, wait_until
 
 CLASSES = ("ant", "bee", "cat")
 FEW = ["--rows-per-slot", "5", "--capacity", "600", "--k", "8", "--pool-size", "64"]
@@ -221,6 +223,27 @@ def test_numbers_go_to_tensorboard_by_one_flag(table: Given, tmp_path: Path) -> 
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("loss")] == list(range(20))
+
+
+def test_no_tracker_is_imported_without_its_flag(table: Given, tmp_path: Path) -> None:
+    """In a process of its own: other tests import them here."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    words = command(table, tmp_path / "run", "--slots", 20)
+    process = context.Process(target=list_modules, args=(words, tmp_path / "modules"), daemon=True)
+    process.start()
+    process.join(END)
+    assert process.exitcode == 0
+    modules = (tmp_path / "modules").read_text().splitlines()
+    assert "tamis.monitoring.logger_group" in modules
+    assert not {name.partition(".")[0] for name in modules} & {"tensorboard", "mlflow", "wandb"}
+
+
+def list_modules(words: list[str], path: Path) -> None:
+    """Run a command, and write down the modules that are loaded after it."""
+    code = main(words)
+    path.write_text("\n".join(sys.modules))
+    sys.exit(code)
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tamis import ModelView, Sliding, Tracker, Trainer, Validator
+from tamis.data import concat
 from tamis.distributed import Ranks, RankTrainer
 from tamis.models import start
 from tamis.selectors import OGRS, PaperOGRS, Selector
@@ -92,10 +94,13 @@ def test_one_shard_on_one_rank_is_a_plain_trainer(selector: str) -> None:
     assert identical(ours.tracker.state_dict(), plain.tracker.state_dict())
 
 
-@pytest.mark.parametrize("selector", SELECTORS)
-def test_a_pool_of_tickets_is_picked_from_like_one_of_inputs(selector: str) -> None:
-    trainer = trainer_of(Ranks(), Job(selector))
-    seen = []
+FROM_SHARDS = [kind for kind in ALL if kind is not PaperOGRS]  # which walks through the inputs
+
+
+@pytest.mark.parametrize("selector", FROM_SHARDS, ids=lambda selector: selector.__name__)
+def test_every_selector_picks_from_tickets_as_from_inputs(selector: type) -> None:
+    trainer = trainer_of(Ranks(), Job("plausible"))
+    same = []
 
     class Beside:
         """Picks from tickets, and beside it from the inputs themselves, all in one place."""
@@ -111,25 +116,15 @@ def test_a_pool_of_tickets_is_picked_from_like_one_of_inputs(selector: str) -> N
             copied = torch.Generator().set_state(generator.get_state())
             beside = deepcopy(rule).select(replace(pool, inputs=inputs), plain, k, copied)
             picks = rule.select(pool, view, k, generator)
-            seen.append(torch.equal(picks.rows, beside.rows))
+            same.append(torch.equal(picks.rows, beside.rows))
             return picks
 
-    rule, trainer.selector = trainer.selector, Beside()
-    list(trainer.run(points(0, 60), points(1, 60)))
-    assert seen == [True] * 60
-
-
-FROM_SHARDS = [kind for kind in ALL if kind is not PaperOGRS]  # which walks through the inputs
-
-
-@pytest.mark.parametrize("selector", FROM_SHARDS, ids=lambda selector: selector.__name__)
-def test_every_selector_can_pick_from_shards(selector: type) -> None:
-    trainer = trainer_of(Ranks(), Job())
-    trainer.selector = selector()
+    rule, trainer.selector = selector(), Beside()
     slots = list(trainer.run(points(0, 12), points(1, 12)))
+    assert same == [True] * 12
+    assert all(slot.loss is not None for slot in slots[1:])
     ids = torch.cat([slot.ids for slot in slots])
     assert {bool(part) for part in (ids >= 1_000_000)} == {True, False}
-    assert all(slot.loss is not None for slot in slots[1:])
 
 
 @pytest.mark.parametrize("selector", [OGRS(space="inputs"), PaperOGRS()])
@@ -141,15 +136,20 @@ def test_inputs_are_not_to_be_looked_at(selector: Selector) -> None:
 
 
 def test_pairs_are_numbered_apart() -> None:
-    trainer = trainer_of(Ranks(), Job("naive"))
+    for held in ([number_pairs(Ranks())], together(number_pairs, 2)):
+        numbers = torch.cat(held)
+        assert sorted(numbers.tolist()) == list(range(16))
+
+
+def number_pairs(ranks: Ranks) -> Tensor:
+    """Train on pairs, and return the ids of the rows held here."""
+    trainer = trainer_of(ranks, Job("naive"))
     streams = [
-        ((samples.inputs, samples.labels) for samples in points(shard, 4)) for shard in range(2)
+        ((samples.inputs, samples.labels) for samples in points(shard, 4)) for shard in trainer.own
     ]
-    ids = torch.cat([slot.ids for slot in trainer.run(*streams)])
-    assert set(ids.tolist()) <= set(range(16))
-    assert {number % 2 for number in ids.tolist()} == {0, 1}
-    held = trainer.held().ids
-    assert len(held.unique()) == len(held) == 16
+    picked = torch.cat([slot.ids for slot in trainer.run(*streams)])
+    assert {number % 2 for number in picked.tolist()} == {0, 1}
+    return trainer.held().ids
 
 
 def test_streams_that_end_apart_and_one_that_never_began() -> None:
@@ -188,11 +188,18 @@ def test_between_meetings_uses_are_exact_and_the_tracker_gets_all_rows() -> None
     trainer = trainer_of(Ranks(), Job("naive", every=4))
     trainer.tracker = tracker = Counting(3, 200.0)
     streams = [[*points(shard, 18), *[None] * 9] for shard in range(2)]
-    slots = list(trainer.run(*streams))
-    assert len(slots) % 4 == 0  # it ends at a meeting
+    slots = []
+    for slot in trainer.run(*streams):
+        slots.append(slot)
+        if slot.number % 4 == 1:  # a meeting: the rows of all slots up to the one before are in
+            assert tracker.rows >= 2 * 2 * min(18, slot.number - 4)
+    assert len(slots) == 28  # it ends at a meeting
     assert tracker.rows == slots[-1].seen == 2 * 2 * 18
-    uses = sum(int(shard.buffer.pool().uses.sum()) for shard in trainer.shards)
-    assert uses == sum(len(slot.ids) for slot in slots)
+    picked = Counter(number for slot in slots for number in slot.ids.tolist())
+    held = concat([shard.buffer.pool() for shard in trainer.shards])
+    uses = dict(zip(held.ids.tolist(), held.uses.tolist(), strict=True))
+    assert uses == {number: picked[number] for number in uses}
+    assert sum(uses.values()) == picked.total()
 
 
 def test_more_ranks_than_shards() -> None:

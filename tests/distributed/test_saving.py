@@ -6,6 +6,7 @@ import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,9 +67,11 @@ def test_more_slots_are_added(unbroken: Result, tmp_path: Path) -> None:
 def test_what_was_half_written_is_not_looked_at(unbroken: Result, tmp_path: Path) -> None:
     job = replace(JOB, folder=tmp_path, save_every=8, stop_at=20)
     play(Ranks(), job)
-    # As a job leaves it that dies after its first shard is written.
-    shutil.copytree(tmp_path / "000000000016" / "shard-0", tmp_path / "000000000024" / "shard-0")
-    assert RankCheckpoints(tmp_path).slots() == [8, 16]
+    # As a job leaves it that dies after its first shard is written, or before what is common is.
+    saved, half = tmp_path / "000000000016", tmp_path / "000000000024"
+    for shard in ("shard-0", "shard-1"):
+        shutil.copytree(saved / shard, half / shard)
+        assert RankCheckpoints(tmp_path).slots() == [8, 16]
     assert_same_end(unbroken, play(Ranks(), replace(job, stop_at=10**9)))
 
 
@@ -147,3 +150,19 @@ def test_offsets_are_those_of_the_shards(tmp_path: Path) -> None:
 def test_where_there_is_none(tmp_path: Path) -> None:
     assert RankCheckpoints(tmp_path / "none").load(trainer_of(Ranks(), JOB)) == [None, None]
     assert RankCheckpoints(tmp_path / "none").shards() is None
+
+
+def test_what_is_saved_does_not_grow_with_the_streams() -> None:
+    """Once buffers and the memory of the selector are full, state and shards stay as large."""
+
+    def numbers_in(state: Any) -> int:
+        if isinstance(state, torch.Tensor):
+            return state.numel()
+        parts = state.values() if isinstance(state, dict) else state
+        return sum(map(numbers_in, parts)) if isinstance(state, dict | list | tuple) else 1
+
+    trainer, sizes = trainer_of(Ranks(), replace(JOB, held=30)), []
+    for _ in trainer.run(points(0, 80, rows=8), points(1, 80, rows=8)):
+        states = [trainer.state_dict(), *(shard.state_dict() for shard in trainer.shards)]
+        sizes.append(sum(map(numbers_in, states)))
+    assert max(sizes[40:]) <= max(sizes[:40])

@@ -22,13 +22,17 @@ class First:
         return Picks(torch.arange(few), weights=torch.linspace(0.5, 1.5, few))
 
 
-class BothEnds:
-    """Picks most rows from the first shard, and a quarter from the last."""
+class Uneven:
+    """Picks three rows of the first shard for each of the second, weighed by their ids."""
 
     def select(self, pool, view, k, generator):
-        last = k // 4
-        rows = torch.cat([torch.arange(k - last), torch.arange(len(pool) - last, len(pool))])
-        return Picks(rows, weights=torch.linspace(0.5, 1.5, k))
+        first, few = pool.ids < 1_000_000, max(1, k // 4)
+        rows = torch.cat([first.nonzero()[: k - few, 0], (~first).nonzero()[:few, 0]])
+        return Picks(rows, weights=weights_of(pool.ids[rows]))
+
+
+def weights_of(ids: torch.Tensor) -> torch.Tensor:
+    return 0.5 + (ids % 7) / 7
 
 
 def train(ranks: Ranks, every: int = 1) -> list[torch.Tensor]:
@@ -62,41 +66,57 @@ def test_a_rank_without_picks_gives_zeros(every: int) -> None:
         assert all(map(torch.equal, one, rank))
 
 
-def test_the_mean_is_over_all_picks() -> None:
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_mean_is_over_all_picks_of_all_ranks(every: int) -> None:
     """Against the sum written out: a mean for every rank would be off by far."""
-    model = start(model_of, (6,), 3, seed=0).double()
-    trainer = RankTrainer(
-        Ranks(),
-        model,
-        torch.optim.SGD(model.parameters(), 0.1),
-        BothEnds(),
-        buffer=lambda shard: Sliding(20),
-        k=14,
-        shards=2,
-        pool_size=40,
-    )
+    (slots, weights), (others, same) = together(train_unevenly, 2, every)
     twin = start(model_of, (6,), 3, seed=0).double()
     optimizer = torch.optim.SGD(twin.parameters(), 0.1)
-    uneven = 0
-    for items in zip(double(points(0, 30)), double(points(1, 30)), strict=True):
-        slot = trainer.step(*items)
-        pools = [shard.buffer.pool() for shard in trainer.shards]
-        ids, inputs, labels = (
-            torch.cat([getattr(pool, name) for pool in pools])
-            for name in ("ids", "inputs", "labels")
+    arrived = [samples for shard in range(2) for samples in double(points(shard, 30))]
+    rows = {
+        number: (inputs, label)
+        for samples in arrived
+        for number, inputs, label in zip(
+            samples.ids.tolist(), samples.inputs, samples.labels, strict=True
         )
-        picked = (slot.ids[:, None] == ids).nonzero()[:, 1]
-        from_first = int((picked < len(pools[0])).sum())
+    }
+    uneven = 0
+    for (ids, reported), (other_ids, also) in zip(slots, others, strict=True):
+        picked = sorted({*ids, *other_ids})  # between meetings each rank reports its own picks
+        from_first = sum(number < 1_000_000 for number in picked)
         uneven += from_first not in (0, len(picked) - from_first, len(picked))
-        inputs, labels = inputs[picked], labels[picked]
-        weights = torch.linspace(0.5, 1.5, len(picked))
-        loss = (cross_entropy(twin(inputs), labels, reduction="none") * weights).mean()
+        inputs, labels = (torch.stack(part) for part in zip(*map(rows.get, picked), strict=True))
+        losses = cross_entropy(twin(inputs), labels, reduction="none")
+        loss = (losses * weights_of(torch.tensor(picked))).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        assert reported == also == pytest.approx(loss.item(), rel=1e-6)
     assert uneven >= 25, "picks of one shard alone, or as many of each, show nothing"
-    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
-        assert (ours - theirs).abs().max() < 1e-14
+    for one, two, ours in zip(weights, same, twin.parameters(), strict=True):
+        assert torch.equal(one, two)
+        assert (one - ours).abs().max() < 1e-14
+
+
+def train_unevenly(ranks: Ranks, every: int) -> tuple[list[tuple[list[int], float]], list]:
+    """Return the picks and the loss that every slot reports here, and the weights at the end."""
+    model = start(model_of, (6,), 3, seed=0).double()
+    trainer = RankTrainer(
+        ranks,
+        model,
+        torch.optim.SGD(model.parameters(), 0.1),
+        Uneven(),
+        buffer=lambda shard: Sliding(20),
+        k=14,
+        shards=2,
+        every=every,
+        pool_size=40,
+    )
+    slots = [
+        (slot.ids.tolist(), slot.loss)
+        for slot in trainer.run(*(double(points(shard, 30)) for shard in trainer.own))
+    ]
+    return slots, [value.detach() for value in model.parameters()]
 
 
 def test_augmented_rows_stay_with_their_shard() -> None:

@@ -315,3 +315,20 @@ def test_suspects_of_a_running_trainer_are_ranked_again(path, tmp_path, blobs) -
     rest = [name for name in first if name not in corrections.decided]
     assert second != rest
     assert len(set(second) - wrong) <= len(set(rest) - wrong)
+
+
+def test_a_thousand_of_the_rows_that_arrived_are_listed_at_the_most(
+    tmp_path, blobs, blob_model
+) -> None:
+    """Of every slot the first 20 rows are looked at; of 1,200 with wrong labels 1,000 are kept."""
+    trainer = make_trainer(blob_model, rate=1e-9)
+    right = right_labels(blobs)
+    trainer.step(Samples.of(blobs.inputs, right))
+    live = LiveSuspects(tmp_path, trainer, CLASSES, previewer((2,)), every=60)
+    for slot in range(60):
+        rows = torch.arange(25 * slot, 25 * slot + 25) % 300
+        live.update(slot, Samples.of(blobs.inputs[rows], (right[rows] + 1) % 3, 1000 + 25 * slot))
+    suspects = list(SuspectIndex(tmp_path))
+    assert len({suspect.id for suspect in suspects}) == len(suspects) == 1000
+    assert all((int(suspect.id) - 1000) % 25 < 20 for suspect in suspects)
+    assert max(int(suspect.id) for suspect in suspects) > 1000 + 25 * 55

@@ -231,6 +231,7 @@ def test_tables_of_cleanlab_itself(tmp_path: Path) -> None:
         ("a.json", "{}", "no list of tasks"),
         ("a.json", "x", "no JSON"),
         ("a.parquet", "x", "no Parquet"),
+        ("a.parquet", 20 * "x", "no Parquet"),
         ("a.txt", "x", "give --format"),
     ],
 )
@@ -243,6 +244,7 @@ def test_files_that_are_none_cost_one_line(
     printed = capsys.readouterr().err
     assert why in printed
     assert len(printed.strip().splitlines()) == 1
+    assert not printed.strip().endswith("..")
 
 
 def test_the_commands(folder: Path, tmp_path: Path, monkeypatch, capsys) -> None:

@@ -42,6 +42,14 @@ def test_redis() -> None:
     source.close()
 
 
+@pytest.mark.parametrize(("setting", "claim"), [("", 600), ("&claim=never", None)])
+def test_when_redis_claims(setting: str, claim: float | None) -> None:
+    source = open_source(f"redis://there?stream=rows&group=g{setting}")
+    assert isinstance(source, RedisStream)
+    assert source.claim == claim
+    assert RedisStream("redis://there", "rows", "g").claim == 600
+
+
 def test_nats() -> None:
     source = open_source(f"nats://ann:{ESCAPED}@there:4222?stream=rows&durable=d&subject=rows.a")
     assert isinstance(source, NatsStream)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tamis.sources import Batch, ReadAhead
+from tamis.sources.ahead import STOP_SECONDS
 from tests.support.wait import wait_until
 
 
@@ -138,6 +139,7 @@ def test_closing_ends_both_sides(taking: bool) -> None:
 def test_a_source_that_hangs_is_left_behind_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    assert STOP_SECONDS == 5  # as docs/sources.md has it
     monkeypatch.setattr("tamis.sources.ahead.STOP_SECONDS", 0.05)
     free = threading.Event()
 

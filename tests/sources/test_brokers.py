@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from time import sleep, time
+from time import monotonic, sleep, time
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tamis.sources import (
     Source,
     SourceError,
     Unreadable,
+    redis_stream,
 )
 from tests.support.brokers import BROKERS, GROUP, TOPIC, KafkaMock, Nats, Redis, Server, free_port
 from tests.support.wait import END, wait_until
@@ -71,6 +74,11 @@ def numbers(batches: list[Batch]) -> list[int]:
 
 def saved(offset: Any) -> Any:
     return json.loads(json.dumps(offset))
+
+
+def assert_one_sentence(error: BaseException) -> None:
+    """It is one line, and its one full stop is at the end."""
+    assert re.fullmatch(r"(?:[^.\n]|\.(?=\S))+(?<!\.)\.", str(error)), str(error)
 
 
 def pace(**settings: Any) -> Pace:
@@ -214,8 +222,9 @@ def test_a_broker_that_stays_away_is_given_up(begin: Begin, kind: type) -> None:
     next(reading)
     server.kill()
     object.__setattr__(settings, "outage", 0.5)  # only now: joining may have taken longer
-    with pytest.raises(SourceError, match="cannot be reached"):
+    with pytest.raises(SourceError, match="cannot be reached") as caught:
         next(reading)
+    assert_one_sentence(caught.value)
     source.close()
     server.start()
 
@@ -266,6 +275,7 @@ def test_a_broker_that_is_not_there_is_reported_at_once(
     with pytest.raises(SourceError, match="cannot be reached") as caught:
         next(source.read())
     source.close()
+    assert_one_sentence(caught.value)
     assert SECRET not in f"{caught.value} {caught.value.__cause__} {source!r} {caplog.text}"
 
 
@@ -277,7 +287,9 @@ def test_a_wrong_password_is_reported_without_it(
     with pytest.raises(SourceError, match="cannot be read: invalid username-password") as caught:
         next(source.read())
     source.close()
+    assert_one_sentence(caught.value)
     assert SECRET not in f"{caught.value} {source!r} {caplog.text}"
+    assert "ann:***@" in str(caught.value)
 
 
 # Redis
@@ -379,16 +391,73 @@ def test_redis_claims_what_is_pending_for_a_dead_consumer(begin: Begin) -> None:
 
 
 def test_redis_claims_nothing_of_a_consumer_that_lives(begin: Begin) -> None:
+    """Though what it was sent is pending for longer than `claim`: its trainer is slow."""
     server = begin(Redis)
     bob = server.source(pace(), consumer="bob")
     his = next(bob.read())
-    ann = server.source(pace(), consumer="ann", claim=END * 10)
+    pending = [f"{number + 1}-0" for number in numbers([his])]
+    with redis_client(server) as client:
+        client.xclaim(TOPIC, GROUP, "bob", 0, pending, idle=10**9)  # milliseconds
+    ann = server.source(pace(), consumer="ann", claim=END)
     hers = read(ann, count=ROWS - 20)
     assert sorted(numbers([his, *hers])) == list(range(ROWS))
     with redis_client(server) as client:
-        names = [one["name"] for one in client.xinfo_consumers(TOPIC, GROUP)]
-    assert sorted(names) == [b"ann", b"bob"]
+        found = {one["name"]: one["pending"] for one in client.xinfo_consumers(TOPIC, GROUP)}
+    assert found == {b"ann": ROWS - 20, b"bob": 20}
     bob.close()
+
+
+def test_redis_claims_nothing_where_that_is_off(begin: Begin) -> None:
+    server = begin(Redis, 60)
+    his = read(server.source(pace(), consumer="bob"), count=20)
+    hers = read(server.source(pace(), consumer="ann", claim=None), count=40)
+    assert (numbers(his), numbers(hers)) == (list(range(20)), list(range(20, 60)))
+    with redis_client(server) as client:
+        found = {one["name"]: one["pending"] for one in client.xinfo_consumers(TOPIC, GROUP)}
+    assert found == {b"ann": 40, b"bob": 20}
+
+
+def test_redis_claims_so_many_until_they_are_acknowledged(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every offset names them: it must stay short."""
+    assert redis_stream.MOST_CLAIMED == 1_000  # as docs/sources.md has it
+    monkeypatch.setattr(redis_stream, "MOST_CLAIMED", 30)
+    server = begin(Redis, 120)
+    read(server.source(pace(), consumer="bob"), count=80)
+    ann = server.source(pace(rows=10), consumer="ann", claim=0)
+    reading, hers = ann.read(), []
+    for claimed in (10, 20, 30, 30, 30, 30, 30):  # then what is new
+        hers.append(next(reading))
+        assert len(hers[-1].offset["claimed"]) == claimed
+    assert numbers(hers) == [*range(30), *range(80, 120)]
+    ann.acknowledge(hers[-1].offset)
+    hers += [next(reading) for _ in range(3)]
+    assert numbers(hers[-3:]) == list(range(30, 60))
+    ann.close()
+
+
+def test_redis_consumers_that_acknowledge_are_alive(begin: Begin) -> None:
+    """Or one whose trainer takes long over what was read ahead would be taken for dead."""
+    server = begin(Redis)
+    source = server.source(pace(), consumer="bob")
+    reading = source.read()
+    batches = [next(reading), next(reading)]
+    began = monotonic()
+
+    def idle() -> float:
+        with redis_client(server) as client:
+            (bob,) = client.xinfo_consumers(TOPIC, GROUP)
+        return float(bob["idle"]) / 1000
+
+    wait_until(lambda: idle() > 0.2)
+
+    def shows() -> bool:
+        source.acknowledge(batches[0].offset)
+        return idle() < 0.9 * (monotonic() - began)
+
+    wait_until(shows, 10, what="a sign of life")
+    source.close()
 
 
 @pytest.mark.parametrize("use", ["behind", "acknowledge"])
@@ -470,6 +539,7 @@ def test_redis_replies_lost_on_the_way_are_requested_again(begin: Begin) -> None
 def test_redis_entries_are_mappings_without_a_payload(begin: Begin) -> None:
     server = begin(Redis, 0)
     assert isinstance(server, Redis)
+    started = time()
     with redis_client(server) as client:
         client.xadd(TOPIC, {"a": 1, "picture": b"\xff\xd8"})
         client.xadd(TOPIC, {"data": "{"})
@@ -477,6 +547,7 @@ def test_redis_entries_are_mappings_without_a_payload(begin: Begin) -> None:
     plain = RedisStream(server.url, TOPIC, GROUP, pace=pace(patience=0.2))
     (batch,) = plain.read()
     plain.close()
+    assert started - 1 <= batch.time <= time() + 1  # ids that the server chose are times
     assert batch.records[0] == {"a": "1", "picture": b"\xff\xd8"}
     payload = server.source(pace(patience=0.2))
     (batch,) = payload.read()
@@ -702,6 +773,16 @@ def test_nats_subjects_leave_gaps_that_are_no_loss(begin: Begin) -> None:
     assert numbers(read(source, count=20)) == list(range(1, 40, 2))
 
 
+def test_nats_reports_what_was_removed_of_a_subject_before_it_joins(begin: Begin) -> None:
+    server = begin(Nats)
+    batches = read(server.source(pace(), subject=TOPIC), count=40)
+    ask_nats(server, lambda jetstream: jetstream.purge_stream(TOPIC, seq=101))
+    with pytest.warns(LostMessagesWarning, match="41 to 100, those of other subjects among them"):
+        rest = read(server.source(pace(), subject=TOPIC), batches[-1].offset, 100)
+    assert numbers(rest) == list(range(100, ROWS))
+    assert not any(batch.lost for batch in rest)  # how many of them is not known
+
+
 def test_nats_messages_lost_on_the_way_are_requested_again(begin: Begin) -> None:
     server = begin(Nats)
     source = server.source(pace())
@@ -831,6 +912,43 @@ def test_kafka_tombstones_and_damaged_values_are_unreadable(begin: Begin) -> Non
     assert [type(record) for record in batch.records] == [Unreadable, Unreadable, dict]
 
 
+def remove(server: Server) -> None:
+    """Send so much that the mock removes what came first: it keeps 5 MB of a partition."""
+    from confluent_kafka import Producer
+
+    assert isinstance(server, KafkaMock)
+    producer = Producer({"bootstrap.servers": server.servers, "log_level": 0})
+    for number in range(ROWS, ROWS + 8):
+        record = json.dumps({"id": number, "padding": 900_000 * "x"})
+        producer.produce(TOPIC, record.encode(), partition=0)
+        assert producer.flush(END) == 0
+
+
+@pytest.mark.slow
+def test_kafka_reports_what_was_removed_unread(begin: Begin) -> None:
+    server = begin(KafkaMock, partitions=1)
+    (first,) = read(server.source(pace()), count=20)
+    remove(server)
+    with pytest.warns(LostMessagesWarning, match=f"{ROWS - 20 + 3} of partition 0"):
+        (rest,) = read(server.source(pace(rows=5)), saved(first.offset), 5)
+    assert numbers([rest]) == list(range(ROWS + 3, ROWS + 8))
+    assert (first.lost, rest.lost) == (0, ROWS - 20 + 3)
+
+
+@pytest.mark.slow
+def test_kafka_counts_what_is_removed_while_it_reads(begin: Begin) -> None:
+    server = begin(KafkaMock, 20, partitions=1)
+    source = server.source(pace(rows=5))
+    reading = source.read()
+    batches = [next(reading) for _ in range(4)]
+    remove(server)
+    with pytest.warns(LostMessagesWarning, match="3 of partition 0"):
+        batches.append(next(reading))
+    source.close()
+    assert numbers(batches) == [*range(20), *range(ROWS + 3, ROWS + 8)]
+    assert [batch.lost for batch in batches] == [0, 0, 0, 0, 3]
+
+
 class Breaking:
     """A client whose connection breaks during a fetch that returns messages all the same."""
 
@@ -860,7 +978,16 @@ def test_kafka_connects_again_after_a_fetch_during_which_it_broke(begin: Begin) 
 
 
 def test_kafka_settings_that_do_not_fit_are_refused() -> None:
-    source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"no.such": SECRET})
+    source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"no.such": "1"})
     with pytest.raises(SourceError, match=r"settings that do not fit.*no\.such"):
         next(source.read())
     source.close()
+
+
+def test_kafka_secrets_that_its_client_names_are_hidden() -> None:
+    source = KafkaTopic("127.0.0.1:1", TOPIC, GROUP, settings={"sasl.oauthbearer.method": SECRET})
+    with pytest.raises(SourceError, match=r'Invalid value "\*\*\*" for .*oauthbearer') as caught:
+        next(source.read())
+    source.close()
+    assert_one_sentence(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))

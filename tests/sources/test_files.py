@@ -16,7 +16,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tamis.sources import Batch, Files, LostMessagesWarning, SourceError, Unreadable
+from tamis.sources import (
+    Batch,
+    Files,
+    LostMessagesWarning,
+    ReplacedError,
+    SourceError,
+    Unreadable,
+)
 from tests.support.wait import END, wait_until
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
@@ -83,10 +90,11 @@ def test_kinds_may_be_mixed_and_notes_are_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", make_rows(0, 3))
     write(tmp_path / "b.jsonl", make_rows(3, 3))
     write(tmp_path / "c" / "deep.parquet", make_rows(6, 3))
+    write(tmp_path / "d.ndjson", make_rows(9, 3))
     write(tmp_path / "_temporary" / "x.jsonl", make_rows(100, 3))
     write(tmp_path / ".hidden.jsonl", make_rows(100, 3))
     (tmp_path / "readme.txt").write_text("not for reading")
-    assert numbers(list(Files(tmp_path).read())) == list(range(9))
+    assert numbers(list(Files(tmp_path).read())) == list(range(12))
 
 
 def test_folders_named_after_columns_are_columns(tmp_path: Path) -> None:
@@ -385,6 +393,45 @@ def test_files_begun_and_rotated_while_nobody_read_are_read(
     assert numbers(list(source().read(saved(last)))) == list(range(90, 120))
 
 
+@pytest.mark.parametrize("pattern", ["rows.jsonl", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rows.jsonl.{}", "rows.jsonl.{}.gz", "rows.jsonl-2026010{}", "rows-2026010{}.jsonl",
+        "rows.2026-01-0{}.jsonl", "rows-2026010{}.jsonl.gz",
+    ],
+)  # fmt: skip
+def test_rotated_files_have_a_number_or_a_date(tmp_path: Path, name: str, pattern: str) -> None:
+    """After the name or before its suffix, whether the folder is read or that file alone."""
+    path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
+    first = next(Files(path, rows=10).read())
+    for number in (1, 2):
+        rotated = tmp_path / name.format(number)
+        if name.endswith(".gz"):
+            rotated.write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        else:
+            path.rename(rotated)
+        write(path, make_rows(30 * number, 30))
+    write(tmp_path / "rows.jsonl.bak", make_rows(900, 30))
+    rest = list(Files(tmp_path / pattern, rows=10).read(saved(first.offset)))
+    assert sorted(numbers([first, *rest])) == list(range(90))
+
+
+def test_a_file_removed_while_nobody_followed_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "a.jsonl", make_rows(0, 30))
+    write(tmp_path / "b.jsonl", make_rows(30, 5))
+    first = next(Files(tmp_path, rows=10).read())
+    path.unlink()
+    (rest,) = Files(tmp_path, rows=10).read(saved(first.offset))
+    assert numbers([rest]) == list(range(30, 35))
+    assert list(rest.offset) == ["b.jsonl"]
+    (line,) = caplog.messages
+    assert "a.jsonl was removed; it was read up to " in line
+
+
 @pytest.mark.parametrize("replace", [rotate_by_rename, Path.unlink])
 def test_a_file_replaced_by_one_of_the_same_size_is_read(
     tmp_path: Path, follow: Callable[..., Following], replace: Callable[[Path], None]
@@ -440,6 +487,7 @@ def test_a_file_rewritten_in_place_to_the_same_size_is_reported(
     reader.wait_for(30)
     write(path, make_rows(50, 30))
     wait_until(lambda: reader.error is not None)
+    assert isinstance(reader.error, ReplacedError)
     assert "rows.jsonl cannot be read on: it " in str(reader.error)  # shrank, or was changed
 
 
@@ -447,7 +495,7 @@ def test_what_is_lost_of_a_file_can_be_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", make_rows(0, 30))
     first = next(Files(path, rows=10).read())
     write(path, make_rows(50, 30))
-    with pytest.raises(SourceError, match="changed since it was read"):
+    with pytest.raises(ReplacedError, match="changed since it was read"):
         list(Files(path, follow=True).read(saved(first.offset)))
     source = Files(path, skip_lost=True)
     with pytest.warns(LostMessagesWarning, match=r"what followed \d+ in rows.jsonl"):
@@ -558,7 +606,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path, ending: str) -> None
     batches = list(Files(path, rows=10).read())
     write(path, make_rows(1000, 30))
     for batch in batches:
-        with pytest.raises(SourceError, match=rf"rows{ending} .*changed since it was read"):
+        with pytest.raises(ReplacedError, match=rf"rows{ending} .*changed since it was read"):
             list(Files(path, rows=10).read(saved(batch.offset)))
 
 
@@ -567,7 +615,7 @@ def test_a_file_that_shrank_is_refused(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"rows{ending}", make_rows(0, 30))
     *_, last = Files(path).read()
     write(path, make_rows(0, 5))
-    with pytest.raises(SourceError, match=rf"rows{ending} cannot be read on: .* it shrank"):
+    with pytest.raises(ReplacedError, match=rf"rows{ending} cannot be read on: .* it shrank"):
         list(Files(path).read(saved(last.offset)))
 
 
@@ -579,6 +627,7 @@ def test_a_file_truncated_while_followed_is_refused(
     reader.wait_for(30)
     path.write_text("{}\n")
     wait_until(lambda: reader.error is not None)
+    assert isinstance(reader.error, ReplacedError)
     assert "it shrank" in str(reader.error)
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from tamis.sources import Batch, Pace, SourceError
 from tamis.sources import messages as module
-from tamis.sources.messages import BrokerUnavailableError, Message, read_messages
+from tamis.sources.messages import (
+    RETRY,
+    TICK,
+    BrokerUnavailableError,
+    Message,
+    batch_of,
+    read_messages,
+)
 
 Read = Callable[..., Iterator[Batch]]
 
@@ -99,8 +106,48 @@ def test_an_outage_is_counted_from_its_start_and_not_from_a_slow_trainer(read: R
     next(reading)
     broker.clock.wait(10.0)
     assert next(reading).records == [5]
-    with pytest.raises(SourceError, match="Scripted cannot be reached: gone"):
-        list(read(Scripted([1], *[None] * 100), outage=2.0))
+
+
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 7.0])
+def test_an_outage_is_waited_out_for_so_many_seconds(read: Read, seconds: float) -> None:
+    short = Scripted([1, 2, 3, 4], *[None] * int(seconds / RETRY), [5])
+    assert records(read(short, outage=seconds)) == [[1, 2, 3, 4], [5]]
+    long = Scripted([1, 2, 3, 4], *[None] * 1000)
+    reading = read(long, outage=seconds)
+    next(reading)
+    with pytest.raises(SourceError) as caught:
+        next(reading)
+    assert str(caught.value) == "Scripted cannot be reached: gone."
+    assert seconds < long.clock.now < seconds + 2 * RETRY
+
+
+def test_two_outages_are_not_added_up(read: Read) -> None:
+    outage = [None] * 8
+    broker = Scripted([1, 2], *outage, [3], *outage, [4])
+    assert records(read(broker, outage=2.0, linger=60.0)) == [[1, 2, 3, 4]]
+
+
+def test_linger_and_patience_are_in_seconds(read: Read) -> None:
+    """A batch waits for what comes within `linger` of its first message, and no longer."""
+    broker = Scripted([1], [], [2], [], [], [3])  # a fetch of nothing takes half a second
+    reading = read(broker, linger=1.0, patience=3.0)
+    assert next(reading).records == [1, 2]
+    assert broker.clock.now == pytest.approx(1.0)
+    assert next(reading).records == [3]
+    assert broker.clock.now == pytest.approx(2.5)
+    assert list(reading) == []
+    assert 2.5 + 3.0 < broker.clock.now <= 2.5 + 3.0 + TICK
+
+
+def test_the_time_of_a_batch_is_that_of_its_newest_message() -> None:
+    """Partitions of a topic are not in order of time."""
+
+    def batch(*times: float | None) -> Batch:
+        return batch_of([Message(0, 0, 0, time) for time in times])
+
+    assert batch(5.0, 9.0, 7.0).time == 9.0
+    assert batch(None, 3.0, None).time == 3.0
+    assert batch(None).time is None
 
 
 def test_patience_does_not_count_what_the_trainer_took(read: Read) -> None:

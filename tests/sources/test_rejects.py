@@ -60,6 +60,11 @@ def test_only_the_owner_reads_them(tmp_path: Path) -> None:
     assert (tmp_path / "rejects.jsonl").stat().st_mode & 0o077 == 0
 
 
+def test_three_files_of_10_megabytes_are_the_most() -> None:
+    rejects = Rejects(Path("rejects.jsonl"))
+    assert (rejects.max_bytes, rejects.backups) == (10_000_000, 2)
+
+
 @pytest.mark.parametrize("backups", [0, 2])
 def test_files_stay_bounded_and_keep_the_newest(tmp_path: Path, backups: int) -> None:
     rejects = Rejects(tmp_path / "rejects.jsonl", max_bytes=1_000, backups=backups)
@@ -68,6 +73,7 @@ def test_files_stay_bounded_and_keep_the_newest(tmp_path: Path, backups: int) ->
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["rejects.jsonl", "rejects.jsonl.1", "rejects.jsonl.2"][: backups + 1]
     assert all(path.stat().st_size < 1_200 for path in tmp_path.iterdir())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
     found = [line["position"] for name in reversed(names) for line in lines_of(tmp_path / name)]
     assert found == list(range(200 - len(found), 200))
     assert rejects.total == 200

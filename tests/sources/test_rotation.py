@@ -14,6 +14,7 @@ from tamis.sources.rotation import Held
 def test_no_more_files_are_held_than_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert rotation.MOST_HELD == 128  # as docs/sources.md has it
     monkeypatch.setattr(rotation, "MOST_HELD", 2)
     held, inodes = Held(), {}
 

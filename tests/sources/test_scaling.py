@@ -80,6 +80,29 @@ def test_a_value_is_left_out_only_where_it_is_rare_and_very_far() -> None:
         torch.testing.assert_close(deviation[column], expected, rtol=1e-4, atol=0)
 
 
+def is_left_out(rows: int, huge: int, value: float, largest: float = 1.0) -> bool:
+    """Return whether so many values of a column, all others up to `largest`, have no part."""
+    column = torch.linspace(-largest, largest, rows)
+    column[1 : 1 + huge] = value
+    _, deviation = measure_columns(column[:, None])
+    return bool(deviation < 2 * largest)
+
+
+@pytest.mark.parametrize("largest", [1e-9, 1.0, 1.5, 1.999, 3e4])
+def test_how_far_a_value_is_that_is_left_out(largest: float) -> None:
+    assert is_left_out(500, 1, 1.01 * 2**31 * largest, largest)
+    assert not is_left_out(500, 1, 0.99 * 2**30 * largest, largest)
+
+
+@pytest.mark.parametrize(
+    ("rows", "huge", "left_out"),
+    [(20, 1, True), (20, 2, False), (1999, 1, True), (1999, 2, False), (2000, 2, True),
+     (2000, 3, False), (5000, 5, True), (5000, 6, False)],
+)  # fmt: skip
+def test_how_many_rows_are_left_out(rows: int, huge: int, left_out: bool) -> None:
+    assert is_left_out(rows, huge, 1e30) == left_out
+
+
 def test_squares_that_overflow_have_a_deviation() -> None:
     inputs = 1e25 * (1 + torch.rand(500, 2, generator=torch.Generator().manual_seed(0)))
     _, deviation = measure_columns(inputs)

@@ -15,6 +15,9 @@ from tempfile import TemporaryDirectory
 
 from tests.support.wait import END
 
+PRELOADED = ["torch._dynamo", "tamis.cli.main", "tamis.training.trainer"]
+"""Modules of the process that others are forked from."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -27,7 +30,7 @@ class Finished:
 def run_command(*arguments: object, stop: signal.Signals | None = None, after: int = 0) -> Finished:
     """Run a command of tamis; with `stop`, it gets that signal after so many slots."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "tamis.cli.main", "tamis.training.trainer"])
+    context.set_forkserver_preload(PRELOADED)
     with TemporaryDirectory() as folder:
         out = Path(folder, "printed")
         words = [str(argument) for argument in arguments]

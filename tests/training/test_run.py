@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -27,16 +30,27 @@ from tamis import (
     Trainer,
     TrainingRun,
 )
-from tamis.checkpoint import MismatchError, files, load_model
-from tamis.data import Picks
+from tamis.checkpoint import MismatchError, files, generations, load_model
+from tamis.data import Picks, concat
 from tamis.models import mlp, start
-from tamis.runs import Decision, Decisions, RunMetadata, read_metadata
-from tamis.sources import SourceError, TooManyBadError
+from tamis.noise.alarm import Change
+from tamis.runs import (
+    Decision,
+    Decisions,
+    EstimateLog,
+    RunMetadata,
+    Suspect,
+    read_lines,
+    read_metadata,
+)
+from tamis.sources import Rejects, SourceError, TooManyBadError, Validator
 from tamis.streams import Constant, Symmetric
+from tamis.training import signals
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import FolderInUseError
 from tamis.training.positions import Counted
 from tamis.training.run import NotWrittenError, SaveEvery
+from tests.support.faults.disk import small_files
 
 SLOTS = 60
 
@@ -172,6 +186,19 @@ def test_whatever_ends_a_run_leaves_all_that_is_of_use(stream: Replay, tmp_path:
         assert run.trainer.validator.seen == 4 * SLOTS
 
 
+def test_suspects_that_could_not_be_written_are_not_called_listed(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> Iterator[Samples]:
+        yield from islice(stream, 20)
+        raise SourceError("gone")
+
+    fill_disk(monkeypatch, "suspects.csv")
+    with pytest.raises(SourceError) as found, TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(failing()))
+    assert "slot 20 is saved, the model is written." in found.value.__notes__[0]
+
+
 def test_an_error_within_a_slot_saves_no_half_of_it(stream: Replay, tmp_path: Path) -> None:
     """Rows are held by then and not learned from: the checkpoint stays the one before."""
 
@@ -223,11 +250,46 @@ def test_rows_that_were_refused_are_not_acknowledged(stream: Replay, tmp_path: P
     assert acknowledged == [0, 3]
 
 
+def test_only_what_is_saved_is_acknowledged(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the disk has the checkpoint's name, and not where that or anything before it failed."""
+
+    class Acknowledged(Counted):
+        def acknowledge(self) -> None:
+            events.append(self.offset)
+
+    def sync(path: Path) -> None:
+        if path.name == "checkpoints":
+            if run.trainer.slots in failing:
+                raise OSError(28, "No space left on device")
+            events.append("safe")
+        synced(path)
+
+    events: list[Any] = []
+    failing, synced = (6, 9), generations.sync_folder
+    monkeypatch.setattr(generations, "sync_folder", sync)
+    with TrainingRun(tmp_path, make_trainer(), save_every=SaveEvery(3)) as run:
+        list(run.train(Acknowledged(islice(stream, 14))))
+    assert events == ["safe", 0, "safe", 3, "safe", 12, "safe", 14]
+    assert run.checkpoints.failed == 2
+
+
+def test_the_folder_of_a_run_is_synced_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut would take away all that is in it."""
+    synced: list[str] = []
+    monkeypatch.setattr(files, "sync_folder", lambda path: synced.append(path.name))
+    TrainingRun(tmp_path / "runs" / "first", make_trainer())
+    assert synced == [tmp_path.name, "runs"]
+
+
 def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None:
     trainer = make_trainer(patience=3)
 
     def diverge() -> None:
-        with TrainingRun(tmp_path, trainer) as run:
+        with TrainingRun(tmp_path, trainer, save_every=SaveEvery(1)) as run:
             for slot in run.train(stream):
                 if slot.number == 20:
                     trainer.optimizer.param_groups[0]["lr"] = 1e38
@@ -237,6 +299,8 @@ def test_a_diverged_run_leaves_its_model(stream: Replay, tmp_path: Path) -> None
     assert "the model is written" in found.value.__notes__[0]
     assert "is saved" not in found.value.__notes__[0]
     assert read_metadata(tmp_path).ended == "diverged"
+    newest = max((tmp_path / "checkpoints").iterdir())
+    assert json.loads((newest / "manifest.json").read_text())["slot"] == 21
     model = start(mlp, (4,), 3, 0)
     load_model(model, tmp_path / "model.safetensors")
     assert all(weights.isfinite().all() for weights in model.parameters())
@@ -268,16 +332,19 @@ def test_a_disk_that_is_full_at_the_start_is_one_sentence(
     assert not (tmp_path / "about.json.part").exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "suspects.csv", "about.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl", "about.json"],
+)
 def test_a_disk_that_is_full_at_the_end_costs_one_file(
     name: str, stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TrainingRun(tmp_path, make_trainer()) as run:
         list(run.train(stream, 20))
         fill_disk(monkeypatch, name)
-        with pytest.raises(NotWrittenError, match=f"lacks {name}, not written: No space left"):
+        with pytest.raises(NotWrittenError, match=f"lacks .*{name}.*, not written: No space left"):
             run.finish()
-    for other in {"model.safetensors", "suspects.csv"} - {name}:
+    for other in {"model.safetensors", "suspects.csv", "suspects.jsonl"} - {name}:
         assert (tmp_path / other).exists()
     monkeypatch.undo()
     with TrainingRun(tmp_path, make_trainer(), resume=True) as run:
@@ -297,6 +364,60 @@ def test_a_disk_that_is_full_for_a_while_costs_no_slot(
     assert run.recorder.failures
     assert "files for the pages were not written" in " ".join(run.warnings())
     assert read_metadata(tmp_path).input_shape == (4,)
+
+
+def test_a_full_disk_costs_lines_of_every_file_and_no_slot(stream: Replay, tmp_path: Path) -> None:
+    """The system refuses every byte for ten slots: all else is as in a run with room."""
+    roomy = play_with_bad_rows(stream, tmp_path / "roomy", full=range(0))
+    assert roomy.warnings() == []
+    with pytest.warns(UserWarning, match="Rejected rows cannot be written"):
+        run = play_with_bad_rows(stream, tmp_path / "full", full=range(20, 30))
+    assert run.trainer.validator.rejects.unwritten == 10
+    printed = " ".join(run.warnings())
+    assert "10 lines of the log could not be written" in printed
+    assert "checkpoints were not saved" in printed
+    assert "times the files for the pages were not written" in printed
+    for name, written in (("log", 30), ("tracked", 6), ("alarms", 30), ("rejects", 30)):
+        lines, room = (lines_by_slot(tmp_path / f / f"{name}.jsonl") for f in ("full", "roomy"))
+        assert len(lines) == written
+        assert lines == {slot: line for slot, line in room.items() if slot not in range(20, 30)}
+    for name in ("model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl"):
+        paths = (tmp_path / folder / name for folder in ("full", "roomy"))
+        assert len({path.read_bytes() for path in paths}) == 1, name
+
+
+def lines_by_slot(path: Path) -> dict[int, dict[str, Any]]:
+    """Return the lines by slot, without what was measured; that of a bad row is in its id."""
+    return {
+        line.get("slot", line.get("position", 0) - 900): {
+            key: line[key] for key in line if "seconds" not in key
+        }
+        for line in read_lines(path)
+    }
+
+
+def play_with_bad_rows(stream: Replay, folder: Path, full: range) -> TrainingRun:
+    """Train 40 slots, each with a bad row and an alarm; in some of them the disk is full."""
+
+    class Alarmed(Alarm):
+        def pop_change(self) -> Change:
+            return Change("noise", 0, 0.9, 0.5)
+
+    trainer = make_trainer(
+        validator=Validator(3, "skip", rejects=Rejects(folder / "rejects.jsonl"))
+    )
+    trainer.tracker = Alarmed(3)
+    bad = [Samples.of(torch.full((1, 4), torch.nan), torch.tensor([0]), 900 + n) for n in range(40)]
+    items = [concat([replace(one, clean=None), row]) for one, row in zip(stream, bad, strict=False)]
+    with TrainingRun(folder, trainer, save_every=SaveEvery(4)) as run, ExitStack() as limit:
+        run.recorder.live.every = 16
+        run.recorder.estimates = EstimateLog(folder, trainer.tracker, every=5)
+        for slot in run.train(items):
+            if slot.number + 1 == full.start:
+                limit.enter_context(small_files(0))
+            elif slot.number + 1 == full.stop:
+                limit.close()
+    return run
 
 
 def test_one_source_after_another(stream: Replay, tmp_path: Path) -> None:
@@ -413,6 +534,18 @@ def test_a_signal_leaves_no_time_for_suspects(stream: Replay, tmp_path: Path) ->
     assert read_metadata(tmp_path).ended == "stopped"
 
 
+def test_rows_are_looked_at_until_4_seconds_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(signals, "monotonic", lambda: now)
+    stop = signals.StopSignal()
+    assert not stop.overdue
+    with stop:
+        signal.raise_signal(signal.SIGTERM)
+    for seconds, overdue in ((0.0, False), (3.9, False), (4.1, True)):
+        now = 100.0 + seconds
+        assert stop.overdue == overdue
+
+
 def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: Path) -> None:
     """Previews of all suspects take time, and somebody waits for the end."""
     with TrainingRun(tmp_path, make_trainer()) as run:
@@ -425,6 +558,22 @@ def test_a_run_that_is_stopped_early_leaves_the_queue(stream: Replay, tmp_path: 
     assert len(queue) > 0
     assert (tmp_path / "suspects.jsonl").read_bytes() == queue
     assert (tmp_path / "suspects.csv").exists()
+
+
+def test_at_the_end_the_worst_are_on_the_page_and_all_in_the_table(
+    stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided in this folder stays on the page, which shows it, and not in the table."""
+    found = [Suspect(str(n), "0", "1", 1 - n / 200_000, n) for n in range(50_002)]
+    monkeypatch.setattr("tamis.training.run.find_suspects", lambda *_, **__: found)
+    Decisions(tmp_path / "decisions.jsonl").decide(Decision("7", "keep"))
+    with TrainingRun(tmp_path, make_trainer()) as run:
+        list(run.train(stream, 5))
+    listed = [line["id"] for line in read_lines(tmp_path / "suspects.jsonl")]
+    assert listed == [str(n) for n in range(50_000)]
+    with (tmp_path / "suspects.csv").open(newline="") as file:
+        names = [line["id"] for line in csv.DictReader(file)]
+    assert names == [str(n) for n in range(50_002) if n != 7]
 
 
 def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
@@ -530,3 +679,88 @@ def test_a_model_without_a_last_linear_layer_names_its_classes(tmp_path: Path) -
     samples = Samples.of(torch.randn(6, 4), torch.arange(6) % 3)
     with TrainingRun(tmp_path, trainer) as run:
         assert len(list(run.train([samples]))) == 1
+
+
+class Watching(Naive):
+    """Records the labels of the rows that it could pick in each slot, by their ids."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[int, int]] = []
+
+    def select(self, pool: Samples, *given: Any) -> Picks:
+        self.seen.append(dict(zip(pool.ids.tolist(), pool.labels.tolist(), strict=True)))
+        return super().select(pool, *given)
+
+
+def watched_trainer() -> tuple[Trainer, list[dict[int, int]]]:
+    model, selector = start(mlp, (4,), 3, 0), Watching()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return Trainer(model, optimizer, selector, Sliding(60), k=8), selector.seen
+
+
+def test_decisions_are_trained_on_in_the_next_slot(stream: Replay, tmp_path: Path) -> None:
+    """Also those that people make while the source has nothing to read."""
+    path, items = tmp_path / "run" / "decisions.jsonl", list(islice(stream, 8))
+
+    def other(label: int) -> int:
+        return (label + 1) % 3
+
+    def waiting() -> Iterator[Samples]:
+        for slot, samples in enumerate(items):
+            if slot == 5:  # about a row of slot 4, by somebody who did not see slot 5
+                row, label = int(items[4].ids[0]), int(items[4].labels[0])
+                Decisions(path).decide(Decision(str(row), "relabel", str(other(label))))
+                Decisions(path).decide(Decision(str(int(items[4].ids[1])), "drop"))
+                coming = int(items[5].ids[0])  # not held yet
+                Decisions(path).decide(Decision(str(coming), "drop"))
+            yield samples
+
+    trainer, seen = watched_trainer()
+    with TrainingRun(tmp_path / "run", trainer) as run:
+        for slot in run.train(waiting()):
+            if slot.number == 2:
+                row, label = int(items[0].ids[0]), int(items[0].labels[0])
+                Decisions(path).decide(Decision(str(row), "relabel", str(other(label))))
+    assert seen[2][row] == label
+    assert seen[3][row] == other(label)
+    late, gone = items[4].ids[:2].tolist()
+    assert seen[4][late] == int(items[4].labels[0])
+    assert seen[5][late] == other(int(items[4].labels[0]))
+    assert [gone in labels for labels in seen[4:]] == [True, False, False, False]
+    assert not any(int(items[5].ids[0]) in labels for labels in seen)
+
+
+def test_decisions_of_another_run_are_trained_on_from_the_first_row(
+    stream: Replay, tmp_path: Path
+) -> None:
+    """And those that the file gains later."""
+    items, given = list(islice(stream, 4)), Decisions(tmp_path / "given.jsonl")
+    wrong, gone, late = items[0].ids[:3].tolist()
+    label = (int(items[0].labels[0]) + 1) % 3
+    given.decide(Decision(str(wrong), "relabel", str(label)))
+    given.decide(Decision(str(gone), "drop"))
+    trainer, seen = watched_trainer()
+    with TrainingRun(tmp_path / "run", trainer, corrections=given.path) as run:
+        for slot in run.train(items):
+            if slot.number == 1:
+                given.decide(Decision(str(late), "drop"))
+    assert [labels[wrong] for labels in seen] == [label] * 4
+    assert not any(gone in labels for labels in seen)
+    assert [late in labels for labels in seen] == [True, True, False, False]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes of files")
+def test_what_holds_rows_is_for_the_owner_only(stream: Replay, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run = play_with_bad_rows(stream, tmp_path, full=range(0))
+        Decisions(run.folder / "decisions.jsonl").decide(Decision("1", "keep"))
+    finally:
+        os.umask(before)
+    private = {path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o077 == 0}
+    hidden = {path for path in tmp_path.rglob("*") if private & {path, *path.parents}}
+    names = {path.name for path in hidden}
+    assert {"tensors.safetensors", "decisions.jsonl", "rejects.jsonl"} < names
+    assert {"suspects.csv", "suspects.jsonl", "neighbours.jsonl"} < names
+    others = {path.name for path in set(tmp_path.rglob("*")) - hidden if path.suffix != ".lock"}
+    assert others == {"about.json", "checkpoints", "log.jsonl", "model.safetensors"}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import torch
 
 from tamis import Growing, Naive, Samples, Trainer
-from tamis.review import Corrections, preview_image
+from tamis.review import Corrections, NeighbourIndex, preview_image
 from tamis.runs import Decisions, Suspect, add_line, read_lines, write_suspects
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
@@ -122,15 +123,36 @@ def test_buttons_do_what_keys_do(open_tab, folder: Path) -> None:
     assert made(folder)[0]["decision"] == "drop"
 
 
+ELSEWHERE = (
+    "#class", "nav a", "#cards .card", "#after", "#download", "#author", "body", "#low",
+    "#given", "#suggested", "#which",
+)  # fmt: skip
+"""Where a key is no decision: within the panel in the list of classes, and outside of it."""
+
+
 def test_letters_typed_elsewhere_decide_nothing(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
-    tab.run("document.querySelector('#author').select()")
-    for key in "kurds":
-        tab.press(key)
-    assert tab.run("document.querySelector('#author').value") == "kurds"
+    first, second = ids(folder)[:2]
+    tab.press("o")
+    for where in ELSEWHERE:
+        tab.run("document.activeElement.blur()")
+        tab.run(f"document.querySelector({json.dumps(where)}).focus()")
+        focused = f"document.activeElement === document.querySelector({json.dumps(where)})"
+        assert tab.run(focused), where
+        for key in ("k", "r", "d", "s", "u", "o", "3", "ArrowRight", "ArrowLeft"):
+            tab.press(key)
+        assert tab.run(focused), where
+        assert tab.text("#news") == "", where  # not even that there is nothing to undo
+    assert tab.run("document.querySelector('#author').value") == "krdsuo3ann"
+    for name, value in (("given", ""), ("suggested", ""), ("low", "0.5"), ("which", "open")):
+        tab.set(name, value)  # typing in a filter has set it
     tab.run("document.querySelector('#panel').focus()")
-    decide(tab, "k", ids(folder)[0])  # decisions are sent in turn: any before would be there
-    assert [(line["decision"], line["author"]) for line in made(folder)] == [("keep", "kurds")]
+    decide(tab, "k", first)  # decisions are sent in turn: any before would be there
+    tab.run("document.querySelector('[data-word=drop]').focus()")
+    decide(tab, "k", second)  # a button of the panel is part of it
+    assert [(line["decision"], line["id"]) for line in made(folder)] == [
+        ("keep", first), ("keep", second),
+    ]  # fmt: skip
 
 
 def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
@@ -152,10 +174,25 @@ def test_filters_by_class_pair_and_score(open_tab, folder: Path) -> None:
 
 
 def test_neighbours_are_displayed(open_tab, folder: Path) -> None:
-    tab = open_tab(folder)
-    tab.wait("document.querySelectorAll('#neighbours .card').length === 5")
-    assert tab.run("document.querySelectorAll('#neighbours img').length") == 5
-    assert "number" in tab.text("#neighbours .card b")
+    """Those of the suspect in the panel, whichever it is."""
+    tab, near = open_tab(folder), NeighbourIndex(folder)
+    cards = "[...document.querySelectorAll('#neighbours .card')]"
+    displayed = f"JSON.stringify({cards}.map(card => card.innerText.split(/\\s*\\n\\s*/)))"
+    different = set()
+    for name in ids(folder)[:4]:
+        tab.wait(f"{CURRENT}.startsWith({json.dumps(name + ',')})")
+        expected = [
+            [other.label, f"{other.id} \u00b7 {other.similarity:.2f}"] for other in near.of(name)
+        ]
+        assert len(expected) == 5
+        tab.wait(f"{displayed} === JSON.stringify({json.dumps(expected)})")
+        images = tab.run(f"{cards}.map(card => card.querySelector('img').src)")
+        assert images == [
+            f"data:image/png;base64,{other.preview['image']}" for other in near.of(name)
+        ]
+        different.add(json.dumps(expected))
+        tab.press("ArrowRight")
+    assert len(different) == 4
 
 
 def test_two_tabs_at_once_lose_nothing(open_tab, folder: Path, serve: Serve) -> None:
@@ -227,10 +264,12 @@ def test_the_page_updates_by_itself(open_tab, folder: Path) -> None:
     tab = open_tab(folder)
     assert tab.text("#state") == "at slot 150 of 300"
     tab.wait("document.querySelectorAll('#curves svg').length === 6")
+    curves = tab.run("document.querySelector('#curves').innerHTML")
     with (folder / "log.jsonl").open("a") as file:
         file.writelines(log[150:])
     tab.wait("document.querySelector('#state').innerText === 'at slot 300 of 300'")
     tab.wait("document.querySelector('#tiles').innerText.includes('300 slots')")
+    tab.wait(f"document.querySelector('#curves').innerHTML !== {json.dumps(curves)}")
     assert tab.troubles() == []
 
 
@@ -273,12 +312,18 @@ def test_of_fifty_thousand_suspects_a_page_is_loaded(
     assert len(sizes) == 2
     assert max(sizes) < 200_000, sizes  # bytes of 60 suspects and their pictures
     assert "page 801 of 834" in tab.text("#page")
+    cards = tab.run(CARDS)
+    assert len(cards) == 60
+    assert all(f"row {number} " in text for number, text in enumerate(cards, 48_000))
     tab.close()
 
 
 def test_hostile_text_is_displayed_and_never_run(open_tab, tmp_path: Path) -> None:
-    folder = make_hostile(tmp_path / "run")
+    name = BAD.replace("/", "_")
+    folder = make_hostile(tmp_path / name)
     tab = open_tab(folder)
+    assert tab.text("h1") == name
+    assert name in tab.run("document.title")
     tab.set("which", "all")
     tab.wait("document.querySelectorAll('#cards .card').length === 4")
     tab.wait("document.querySelectorAll('#neighbours .card').length === 1")
@@ -297,18 +342,51 @@ def test_hostile_text_is_displayed_and_never_run(open_tab, tmp_path: Path) -> No
     assert troubles == []  # no dialog, no refusal by policy, no error
 
 
-def test_another_site_cannot_decide(browser: Chromium, folder: Path, serve: Serve) -> None:
+class EmptyPage(BaseHTTPRequestHandler):
+    """A site of somebody else, whose policy allows everything."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def other_site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_another_site_cannot_decide(
+    browser: Chromium, folder: Path, serve: Serve, other_site: str
+) -> None:
     """A page of another origin sends what it likes: the browser and `Access` keep it out."""
-    server, other = serve(folder), serve(folder)
-    tab = browser.open(other.url)
+    server = serve(folder)
+    tab = browser.open(other_site)
     name = ids(folder)[0]
     body = json.dumps(json.dumps({"id": name, "decision": "drop"}))
-    target = f"http://localhost:{server.server_port}/decisions"
-    for headers in ("{}", "{'Content-Type': 'text/plain'}", "{'X-Tamis': 'review'}"):
-        tab.run(
-            f"fetch({json.dumps(target)}, {{ method: 'POST', mode: 'no-cors', headers: {headers},"
-            f" body: {body} }}).catch(() => null)"
-        )
+    statuses = []
+    targets = [
+        f"http://{host}:{server.server_port}/decisions" for host in ("localhost", "127.0.0.1")
+    ]
+    for target in targets:
+        for headers in ("{}", "{'Content-Type': 'text/plain'}", "{'X-Tamis': 'review'}"):
+            for mode in ("no-cors", "cors"):
+                statuses.append(
+                    tab.run(
+                        f"fetch({json.dumps(target)}, {{ method: 'POST', mode: '{mode}',"
+                        f" headers: {headers}, body: {body} }})"
+                        ".then(answer => answer.type, () => 'refused')"
+                    )
+                )
+    assert set(statuses) == {"refused"}
+    assert set(targets) <= set(tab.requested())
     assert not (folder / "decisions.jsonl").exists()
     tab.close()
 

@@ -15,9 +15,19 @@ from pathlib import Path
 import pytest
 
 from tamis.cli.main import main
-from tamis.runs import Decision, Decisions, NoRunError, Run, add_line, read_lines
+from tamis.runs import (
+    Decision,
+    Decisions,
+    NoRunError,
+    Run,
+    Suspect,
+    add_line,
+    read_lines,
+    write_suspects,
+    write_suspects_csv,
+)
 from tamis.web.compare_page import name_apart, render_compare
-from tamis.web.run_page import render_run
+from tamis.web.run_page import confusion_csv, render_run, suspects_csv
 from tamis.web.run_plots import plain, plots_of
 from tamis.web.svg import to_inline_svg
 from tests.support.chromium import Chromium
@@ -138,6 +148,24 @@ def test_hostile_text_is_displayed_and_never_markup(tmp_path: Path) -> None:
     assert BAD in unescape(render_run(Run(folder)))
 
 
+def test_no_cell_of_a_table_is_a_formula(folder: Path) -> None:
+    """Of those behind plots, of the confusion and of suspects."""
+    about = json.loads((folder / "about.json").read_text())
+    about["classes"] = [f"{'=+-@'[digit % 4]}{digit}" for digit in range(10)]
+    (folder / "about.json").write_text(json.dumps(about))
+    write_suspects(folder, [Suspect("=1", "+1", "@2", 0.9, 1), Suspect("-1", "-2", "=3", 0.8, 2)])
+    Decisions(folder / "decisions.jsonl").decide(Decision("=1", "relabel", "@2"))
+    run = Run(folder)
+    write_suspects_csv(folder / "suspects.csv", run.suspects)
+    tables = [suspects_csv(run), confusion_csv(run), (folder / "suspects.csv").read_text()]
+    tables += [plot.to_csv() for plot in plots_of({"=run": run})]
+    armed = 0
+    for row in csv.reader(io.StringIO("\n".join(tables))):
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row), row
+        armed += any(cell.startswith(("'=", "'+", "'-", "'@")) for cell in row)
+    assert armed > 300
+
+
 @pytest.mark.parametrize("text", ["$x^2$", "_hidden", "漢字", "a" * 100, "", "\n", "$\\frac{", BAD])
 def test_any_text_can_stand_in_a_plot(text: str) -> None:
     from matplotlib.figure import Figure
@@ -217,7 +245,7 @@ def test_it_is_dark_where_that_is_preferred_and_prints_on_white(
 
 @pytest.mark.slow
 def test_the_browser_runs_nothing_of_a_hostile_run(browser: Chromium, tmp_path: Path) -> None:
-    folder = make_hostile(tmp_path / "run")
+    folder = make_hostile(tmp_path / BAD.replace("/", "_"))
     main(["report", str(folder)])
     tab = browser.open((folder / "report.html").as_uri())
     assert BAD in tab.run("document.body.textContent")

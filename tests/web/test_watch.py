@@ -17,8 +17,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tamis.runs import Decision, Decisions, Suspect, add_line, read_lines, write_suspects
+from tamis.runs import Decision, Decisions, Run, Suspect, add_line, read_lines, write_suspects
 from tamis.web.access import Access, is_loopback
+from tamis.web.review_api import ReviewAPI
 from tamis.web.server import Server
 from tests.support.review_client import Client
 from tests.support.wait import END, wait_until
@@ -72,12 +73,23 @@ def test_filters(client: Client, folder: Path) -> None:
     assert ids["all"][:2] == [one, two]
 
 
-def test_a_decision_is_on_disk_when_it_is_answered(client: Client, folder: Path) -> None:
+def test_a_decision_is_on_disk_when_it_is_answered(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+
+    def sync(handle: int) -> None:
+        fsync(handle)
+        synced.append((folder / "decisions.jsonl").read_bytes())
+
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", sync)
     name = first_ids(folder)[0]
     status, answer = client.post(
         {"id": name, "decision": "relabel", "label": "number 7", "author": "eve"}
     )
     assert status == 200
+    assert synced == [(folder / "decisions.jsonl").read_bytes()]
     (line,) = read_lines(folder / "decisions.jsonl")
     assert answer["decision"] == line
     assert (line["id"], line["decision"], line["label"]) == (name, "relabel", "number 7")
@@ -172,6 +184,47 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     assert client.get("/state")["state"] == "finished"
 
 
+LINES = ("log", "tracked", "alarms", "suspects", "neighbours", "decisions")
+
+
+@pytest.mark.parametrize("name", ["about.json", *(f"{name}.jsonl" for name in LINES)])
+def test_a_run_without_one_of_its_files_is_served(folder: Path, name: str) -> None:
+    first = first_ids(folder)[0]
+    add_line(folder / "alarms.jsonl", {"slot": 9, "kind": "noise", "before": 0.9, "after": 0.5})
+    Decisions(folder / "decisions.jsonl").decide(Decision(first, "keep"))
+    (folder / name).unlink()
+    api = ReviewAPI(Run(folder))
+    assert "<h1>run</h1>" in api.page()
+    assert api.state()["state"] in ("finished", "300 slots", "at slot 0 of 300")
+    assert api.suspects({"which": "all"})["total"] > 0
+    assert len(api.neighbours(first)["neighbours"]) == (0 if name == "neighbours.jsonl" else 5)
+    assert "tile" in api.tiles()
+    assert api.table().startswith("id,given")
+
+
+def test_files_that_end_in_half_a_line_are_served(folder: Path) -> None:
+    """All at once, each without the end of its last line, which is left out."""
+    first, last = first_ids(folder)[0], read_lines(folder / "suspects.jsonl")[-1]["id"]
+    add_line(folder / "alarms.jsonl", {"slot": 9, "kind": "noise", "before": 0.9, "after": 0.5})
+    add_line(folder / "alarms.jsonl", {"slot": 8, "kind": "noise", "before": 0.9, "after": 0.5})
+    Decisions(folder / "decisions.jsonl").decide(Decision(first, "keep"))
+    Decisions(folder / "decisions.jsonl").decide(Decision(last, "keep"))
+    counts = {}
+    for name in LINES:
+        path = folder / f"{name}.jsonl"
+        counts[name] = len(read_lines(path))
+        path.write_bytes(path.read_bytes()[:-9])
+    api = ReviewAPI(Run(folder))
+    found = api.suspects({"which": "all"})
+    assert (found["total"], found["decided"]) == (counts["suspects"] - 1, 1)
+    assert len(api.neighbours(first)["neighbours"]) == 5
+    assert "<svg" in api.curves()
+    history = api.run.estimates
+    assert len(history.points) == counts["tracked"] - 1
+    assert [alarm.slot for alarm in history.alarms] == [9]
+    assert api.numbers("purity")
+
+
 def test_plots_are_not_drawn_for_every_line(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,9 +258,40 @@ def test_no_file_is_served_by_its_path(client: Client, path: str) -> None:
     assert client.ask(path)[0] == 404
 
 
-def test_headers_are_strict(client: Client) -> None:
-    for path in ("/", "/page.css", "/review.js", "/suspects", "/nothing", "/curves"):
-        assert_strict(client.ask(path)[1])
+PATHS = (
+    "/", "/page.css", "/review.css", "/review.js", "/tiles", "/curves", "/suspects.csv",
+    "/numbers/purity.csv", "/state", "/suspects", "/neighbours?id=x",
+)  # fmt: skip
+
+
+def test_headers_are_strict(client: Client, folder: Path, serve: Serve) -> None:
+    """On every answer: a page, a decision, a refusal for each reason, a token that is taken."""
+    body = {"id": first_ids(folder)[0], "decision": "keep"}
+    ours = {"Origin": f"http://{client.host}", "X_Tamis": "review"}
+    kind = {"Content_Type": "application/json"}
+    guarded = Client(serve(folder, "a-secret"))
+    answers = [(200, client.ask(path)) for path in PATHS]
+    answers += [
+        (200, client.ask("/decisions", "POST", body, **ours, **kind)),
+        (400, client.ask("/decisions", "POST", {}, **ours, **kind)),
+        (400, client.ask("/suspects?page=x")),
+        (403, client.ask("/decisions", "POST", body)),
+        (404, client.ask("/nothing")),
+        (404, client.ask("/nothing", "POST", body, **ours, **kind)),
+        (411, client.ask("/decisions", "POST", **{"Content-Length": None})),
+        (413, client.ask("/decisions", "POST", **{"Content-Length": "70000"})),
+        (421, client.ask("/", Host="evil.example")),
+        (421, client.ask("/decisions", "POST", body, Host="evil.example")),
+        (303, guarded.ask("/?token=a-secret")),
+        (403, guarded.ask("/?token=wrong")),
+        (403, guarded.ask("/decisions", "POST", body)),
+    ]
+    (folder / "decisions.jsonl").unlink()
+    (folder / "decisions.jsonl").mkdir()  # as of a disk that fails
+    answers.append((507, client.ask("/decisions", "POST", body, **ours, **kind)))
+    for status, (found, headers, _) in answers:
+        assert found == status
+        assert_strict(headers)
 
 
 def assert_strict(headers: dict[str, str]) -> None:
@@ -294,10 +378,17 @@ def test_what_is_not_http_is_answered_with_strict_headers(
     assert_strict(dict(line.split(": ", 1) for line in lines if ": " in line))
 
 
-def test_the_host_is_checked_before_a_body_is_waited_for(client: Client) -> None:
+def test_the_host_is_checked_before_a_body_is_waited_for(
+    client: Client, folder: Path, serve: Serve
+) -> None:
     head = "POST /decisions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n"
     assert client.send(f"{head}\r\n").startswith("HTTP/1.1 421 ")
     assert client.send(f"{head}Expect: 100-continue\r\n\r\n").startswith("HTTP/1.1 421 ")
+    guarded = Client(serve(folder, "a-secret"))
+    for path in ("/", "/?token=a-secret", "/nothing"):  # and before the token, and the path
+        status, headers, _ = guarded.ask(path, Host="evil.example")
+        assert status == 421
+        assert "Set-Cookie" not in headers
     two = f"GET / HTTP/1.1\r\nHost: {client.host}\r\nHost: evil.example\r\n\r\n"
     assert client.send(two).startswith("HTTP/1.1 421 ")
 
@@ -319,15 +410,14 @@ def test_a_body_of_a_get_leaves_the_connection_usable(client: Client) -> None:
     assert answers.count("HTTP/1.1 404 ") == 2
 
 
-def test_connections_are_bounded(
-    folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tamis.web.server.MOST_CONNECTIONS", 3)
-    client = Client(serve(folder).server_port)
-    open_ones = [socket.create_connection(("127.0.0.1", client.port), END) for _ in range(3)]
-    for one in open_ones:  # an answer shows that the server has taken the connection
+def test_connections_are_bounded(client: Client) -> None:
+    open_ones = []
+    for _ in range(64):
+        one = socket.create_connection(("127.0.0.1", client.port), END)
+        # An answer shows that the server has taken the connection.
         one.sendall(f"GET /page.css HTTP/1.1\r\nHost: {client.host}\r\n\r\n".encode())
         assert one.recv(12) == b"HTTP/1.1 200"
+        open_ones.append(one)
     status, headers, _ = client.ask("/state")
     assert status == 503
     assert_strict(headers)
@@ -392,15 +482,33 @@ def test_opened_wider_it_answers_to_addresses_and_its_own_name() -> None:
     assert not Access("127.0.0.1", 80, None).answers_to("10.0.0.7")
 
 
-@pytest.mark.slow
-def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tamis.cli", "watch", str(folder), "--port", "0"]
-        + ["--host", "0.0.0.0"],  # noqa: S104
+def watch(folder: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "tamis.cli", "watch", str(folder), "--port", "0", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.slow
+def test_the_command_listens_on_this_machine_only(folder: Path) -> None:
+    process = watch(folder)
+    try:
+        url = process.stdout.readline().split()[-1]
+        port = int(url.removeprefix("http://127.0.0.1:").removesuffix("/"))
+        with socket.create_connection(("127.0.0.1", port), END):
+            pass
+        with pytest.raises(OSError, match="refused"):  # as any address but that one
+            socket.create_connection(("127.0.0.2", port), END)
+    finally:
+        process.send_signal(2)
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> None:
+    process = watch(folder, "--host", "0.0.0.0")  # noqa: S104
     try:
         line = process.stdout.readline()
         url = line.split()[-1]
@@ -441,5 +549,12 @@ def test_fifty_thousand_are_as_easy_as_fifty(tmp_path: Path, serve: Serve) -> No
     client = Client(serve(tmp_path).server_port)
     assert client.get("/suspects")["total"] == 50_000
     for page in (0, 400, 833):
+        found = client.get("/suspects", page=page)["items"]
+        last = min(50_000, 60 * page + 60)
+        assert [item["id"] for item in found] == [str(n) for n in range(60 * page, last)]
+    for page in (0, 40, 83):
         found = client.get("/suspects", page=page, given="c3")
         assert found["total"] == 5000
+        wanted = [str(n) for n in range(3, 50_000, 10)][60 * page : 60 * page + 60]
+        assert [item["id"] for item in found["items"]] == wanted
+        assert all(item["preview"] == {"text": "x" * 400} for item in found["items"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis.checkpoint import write_atomically
+from tamis.errors import as_clause
 from tamis.review.exchange.rows import COLUMNS, ReviewedRow, UnreadableFileError, from_cells
 from tamis.runs.spreadsheet import disarm, rearm
 from tamis.sources.delimited import LONGEST_CELL
@@ -92,7 +93,8 @@ def read_parquet(path: Path) -> list[ReviewedRow]:
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(path.read_bytes()))
     except pyarrow.ArrowInvalid as error:
-        raise UnreadableFileError(f"{path} is no Parquet file that can be read: {error}.") from None
+        why = as_clause(str(error))
+        raise UnreadableFileError(f"{path} is no Parquet file that can be read: {why}.") from None
     if "id" not in table.column_names:
         raise UnreadableFileError(f"{path} has no column 'id'.")
     return [from_cells(cells) for cells in table.to_pylist()]

@@ -20,7 +20,7 @@ from tamis.models import mlp, start
 from tamis.monitoring.metrics import purity_of
 from tamis.selectors import Plausible, Selector
 from tamis.selectors.plausible import Calibration, Neighbours
-from tamis.selectors.plausible.candidates import Candidates, look
+from tamis.selectors.plausible.candidates import Candidates, in_range, look
 from tamis.selectors.plausible.selector import Verdict
 from tamis.selectors.sampling import LEAST_PER_PICK, all_rows, draw_rows, is_trainable
 from tamis.streams import Constant, PairFlip, Steps, Symmetric, digits
@@ -510,6 +510,17 @@ def test_a_huge_row_alone_in_the_first_slot_is_forgotten(value: float) -> None:
     assert all(bool(part.isfinite().all()) for part in state.values())
     for name in ("neighbours.mean.value", "neighbours.square.value"):
         torch.testing.assert_close(state[name], expected[name], rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("median", [1e-3, 1.0, 70.0])
+def test_a_row_is_left_out_10_000_times_beyond_the_median(median: float) -> None:
+    """Or beyond 10,000, where features are smaller than 1."""
+    bound = 10_000 * max(1.0, median)
+    features = torch.full((9, 3), -median)
+    features[0, 1], features[1, 2], features[2] = 0.99 * bound, 1.01 * bound, -1.01 * bound
+    features[3] = torch.nan
+    usable = torch.arange(9) != 3
+    assert in_range(features, usable)[usable].tolist() == [True, False, False, *[True] * 5]
 
 
 def test_a_slot_without_usable_rows_changes_no_scale() -> None:

@@ -9,14 +9,19 @@ import hashlib
 import json
 import os
 import pickle
+import shutil
+import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tamis.checkpoint import Checkpoints, RefusedError
 from tests.support.faults.damage import two_generations
@@ -25,6 +30,10 @@ from tests.support.faults.runs import Chain, make_run
 
 MOST_MEMORY = 40e6
 """Bytes that reading may take: that of the largest JSON there may be, twice, and some."""
+
+
+OUTSIDE = "outside-"
+"""Begins the names of files that nobody may open."""
 
 
 class Payload:
@@ -101,7 +110,12 @@ class Forge:
         seal = {"size": len(start) + size, "sha256": digest.hexdigest()}
         self.manifest(files=about["files"] | {"tensors.safetensors": seal})
 
-    def link(self, name: str, target: Path) -> None:
+    def outside(self, name: str) -> Path:
+        """Return a copy of a file outside of the folder: whoever reads that finds no fault."""
+        return Path(shutil.copy(self.path(name), self.canary.with_name(f"{OUTSIDE}{name}")))
+
+    def link(self, name: str) -> None:
+        target = self.outside(name)
         self.path(name).unlink()
         self.path(name).symlink_to(target)
 
@@ -153,10 +167,12 @@ ATTACKS: dict[str, Callable[[Forge], None]] = {
     "pickle for the state": lambda f: f.file("state.json", pickle.dumps(Payload(f.canary))),
     "pickle for the manifest": lambda f: f.raw_manifest(pickle.dumps(Payload(f.canary))),
     "a file of torch.save": lambda f: f.file("tensors.safetensors", torch_file(f.canary)),
-    "path traversal": lambda f: names(f, "../../canary"),
-    "an absolute path": lambda f: names(f, "/etc/passwd"),
-    "link for tensors": lambda f: f.link("tensors.safetensors", Path("/dev/zero")),
-    "link for the state": lambda f: f.link("state.json", Path("/etc/passwd")),
+    "path traversal": lambda f: names(f, f"../../{f.outside('state.json').name}"),
+    "an absolute path": lambda f: names(f, str(f.outside("state.json"))),
+    "link for tensors": lambda f: f.link("tensors.safetensors"),
+    "link for the state": lambda f: f.link("state.json"),
+    "link for the manifest": lambda f: f.link("manifest.json"),
+    "link for its checksum": lambda f: f.link("manifest.sha256"),
     "link for the folder": linked_folder,
     "pipe for the state": lambda f: pipe(f, "state.json"),
     "folder for the manifest": folder_for_a_file,
@@ -184,6 +200,34 @@ ATTACKS: dict[str, Callable[[Forge], None]] = {
 }
 
 
+class Allocated(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that takes memory; tracemalloc does not see them."""
+
+    most = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+                self.most = max(self.most, tensor.nbytes)
+        return made
+
+
+@cache
+def opened() -> list[str]:
+    """Return a list that gets the path of every file outside that is opened from now on."""
+    paths: list[str] = []
+
+    def note(event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and OUTSIDE in str(given[0]):
+            paths.append(str(given[0]))
+
+    sys.addaudithook(note)
+    return paths
+
+
 def is_refused(folder: Path, attack: Callable[[Forge], None]) -> str:
     """Return what is wrong with how an attack ended, nothing where it did nothing at all."""
     canary = folder / "canary"
@@ -192,10 +236,11 @@ def is_refused(folder: Path, attack: Callable[[Forge], None]) -> str:
     for older in checkpoints.generations()[:-1]:
         checkpoints._remove(older)
     attack(Forge(folder / "checkpoints" / "00000002", canary))
-    trainer = make_run()
+    trainer, allocated = make_run(), Allocated()
+    opened().clear()
     tracemalloc.start()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), allocated:
             warnings.simplefilter("ignore")
             checkpoints.load(trainer, {"chain": Chain()})
         wrong = "it was loaded"
@@ -208,6 +253,9 @@ def is_refused(folder: Path, attack: Callable[[Forge], None]) -> str:
     tracemalloc.stop()
     if canary.exists():
         wrong = "its code was run"
+    if opened():
+        wrong = f"it opened {opened()}"
+    most = max(most, allocated.most)
     return wrong or (f"it took {most:,} bytes" if most > MOST_MEMORY else "")
 
 

@@ -1,16 +1,14 @@
-"""Ranks for tests: processes forked from one that has torch loaded, meeting in a file."""
+"""Ranks for tests: processes forked from one that has torch loaded, joined as by torchrun."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import traceback
 import warnings
 from collections.abc import Callable
-from datetime import timedelta
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,21 +22,21 @@ def together(work: Callable[..., Any], size: int, *given: Any, timeout: float = 
     """Run work(ranks, *given) on so many ranks, and return what each came to."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch._dynamo", "tests.support.ranks.jobs"])
-    with TemporaryDirectory() as folder:
-        ends, processes = [], []
-        for number in range(size):
-            here, there = context.Pipe(duplex=False)
-            arguments = (there, work, number, size, f"{folder}/store", timeout, given)
-            processes.append(context.Process(target=be_rank, args=arguments, daemon=True))
-            ends.append(here)
-            processes[-1].start()
-            there.close()
-        try:
-            return [receive(end) for end in ends]
-        finally:
-            for process in processes:
-                process.join(5)
-                process.kill()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    ends, processes = [], []
+    for number in range(size):
+        here, there = context.Pipe(duplex=False)
+        arguments = (there, work, number, size, store.port, timeout, given)
+        processes.append(context.Process(target=be_rank, args=arguments, daemon=True))
+        ends.append(here)
+        processes[-1].start()
+        there.close()
+    try:
+        return [receive(end) for end in ends]
+    finally:
+        for process in processes:
+            process.join(5)
+            process.kill()
 
 
 def receive(end: Connection) -> Any:
@@ -57,7 +55,7 @@ def be_rank(
     work: Callable[..., Any],
     number: int,
     size: int,
-    store: str,
+    port: int,
     timeout: float,
     given: tuple[Any, ...],
 ) -> None:
@@ -65,14 +63,14 @@ def be_rank(
     torch.set_num_threads(1)
     try:
         if size > 1:
-            dist.init_process_group(
-                "gloo",
-                init_method=Path(store).as_uri(),
-                rank=number,
-                world_size=size,
-                timeout=timedelta(seconds=timeout),
-            )
-        answer = work(Ranks.join(), *given)
+            os.environ |= {
+                "RANK": str(number),
+                "WORLD_SIZE": str(size),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is that of the parent
+            }
+        answer = work(Ranks.join(timeout=timeout), *given)
     except BaseException:
         answer = traceback.format_exc()
     # Pickled here: torch would send its tensors by file handles that end with this process.
