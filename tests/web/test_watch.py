@@ -269,7 +269,7 @@ def test_headers_are_strict(client: Client, folder: Path, serve: Serve) -> None:
     body = {"id": first_ids(folder)[0], "decision": "keep"}
     ours = {"Origin": f"http://{client.host}", "X_Tamis": "review"}
     kind = {"Content_Type": "application/json"}
-    guarded = Client(serve(folder, "a-secret"))
+    guarded = Client(serve(folder, "a-secret").server_port)
     answers = [(200, client.ask(path)) for path in PATHS]
     answers += [
         (200, client.ask("/decisions", "POST", body, **ours, **kind)),
@@ -384,7 +384,7 @@ def test_the_host_is_checked_before_a_body_is_waited_for(
     head = "POST /decisions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n"
     assert client.send(f"{head}\r\n").startswith("HTTP/1.1 421 ")
     assert client.send(f"{head}Expect: 100-continue\r\n\r\n").startswith("HTTP/1.1 421 ")
-    guarded = Client(serve(folder, "a-secret"))
+    guarded = Client(serve(folder, "a-secret").server_port)
     for path in ("/", "/?token=a-secret", "/nothing"):  # and before the token, and the path
         status, headers, _ = guarded.ask(path, Host="evil.example")
         assert status == 421
