@@ -19,8 +19,8 @@ from tamis.cli.console import plain_console
 from tamis.errors import UsageError
 from tamis.models import MODELS
 from tamis.prediction import PredictedRows, Predictor, load
-from tamis.prediction.scores import PredictionScores
 from tamis.prediction.writing import open_predictions
+from tamis.runs.confusion import ConfusionCounts
 from tamis.sources.schema.cells import listed
 
 QUIET, PRINT_EVERY, SHOW_EVERY = 2.0, 10.0, 0.5
@@ -39,7 +39,7 @@ def predict_table(options: Namespace) -> int:
     if out.resolve() == options.file.resolve():
         raise UsageError(f"--out {out} is the file itself.")
     classes = predictor.schema.classes
-    outcome, scores = Outcome(), PredictionScores(len(classes))
+    outcome = Outcome()
     blocks = predictor.blocks(options.file)
     first = list(islice(blocks, 1))  # which raises before a file is opened to write
     id_name = str(predictor.schema.id) if any(block.named for block in first) else "row"
@@ -50,12 +50,12 @@ def predict_table(options: Namespace) -> int:
         for block in chain(first, blocks):
             write(block)
             outcome.update(block)
-            scores.update(block)
             count.update(outcome.rows)
     console.print(f"{outcome.rows} rows, {outcome.rows - outcome.bad} predictions: {out}")
     outcome.print(predictor, console)
-    if scores.compared:
-        print_scores(scores, predictor, console)
+    if outcome.compared:
+        pairs = {(classes[a], classes[b]): count for (a, b), count in outcome.compared.items()}
+        print_scores(ConfusionCounts(pairs), predictor, console)
     console.print(
         f"In a program: tamis.load({str(options.run)!r}).predict(frame); for another tool: tamis"
         f" export {options.run} --format onnx"
@@ -78,6 +78,7 @@ class Outcome:
 
     def __init__(self) -> None:
         self.rows = self.bad = self.unlabelled = 0
+        self.compared: Counter[tuple[int, int]] = Counter()
         self._reasons: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
         self._cells: Counter[str] = Counter()
@@ -86,6 +87,7 @@ class Outcome:
     def update(self, block: PredictedRows) -> None:
         """Count a block."""
         self.rows += len(block)
+        self.compared += block.compared()
         self.bad += len(block.reasons)
         for at, reason in sorted(block.reasons.items()):
             self._counts[reason] += 1
@@ -118,20 +120,21 @@ def some(ids: list[str], count: int) -> str:
     return listed(ids) + (", …" if count > len(ids) else "")
 
 
-def print_scores(scores: PredictionScores, predictor: Predictor, console: Console) -> None:
+def print_scores(counts: ConfusionCounts, predictor: Predictor, console: Console) -> None:
     """Print accuracy, and precision and recall of each class."""
-    console.print(f"Accuracy {scores.accuracy:.3f} on {scores.compared} labelled rows.")
+    console.print(f"Accuracy {counts.right / counts.rows:.3f} on {counts.rows} labelled rows.")
     grid = Grid(box=None, pad_edge=False)
     grid.add_column(predictor.schema.label or "class")
     for title in ("rows", "precision", "recall"):
         grid.add_column(title, justify="right")
-    names, precision, recall = predictor.schema.classes, scores.precision, scores.recall
-    order = sorted(range(len(names)), key=lambda at: -int(scores.given[at]))[:PRINTED]
-    for at in sorted(order):
-        grid.add_row(names[at], str(scores.given[at]), f"{precision[at]:.3f}", f"{recall[at]:.3f}")
+    scores = counts.by_class()
+    for score in scores[:PRINTED]:
+        shares = (score.precision, score.recall)
+        texts = ("" if share is None else f"{share:.3f}" for share in shares)
+        grid.add_row(score.name, str(score.rows), *texts)
     console.print(grid)
-    if len(names) > PRINTED:
-        console.print(f"And {len(names) - PRINTED} classes with fewer rows.")
+    if len(scores) > PRINTED:
+        console.print(f"And {len(scores) - PRINTED} classes with fewer rows.")
 
 
 class RowCount:

@@ -24,6 +24,8 @@ def find_suspects(
     *,
     drop: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
+    text: str | None = None,
+    encoder: str | None = None,
     selector: Selector | None = None,
     seed: int = 0,
 ) -> Any:
@@ -38,16 +40,20 @@ def find_suspects(
 
     Parameters
     ----------
-    table: a frame, a list of records, columns by name, or the name of a file.
+    table: a frame, a list of records, columns by name, or the name of a file; one column may be the
+        paths of pictures.
     label: column of the labels.
     drop: columns to leave out.
     kinds: kinds of columns by name, in place of those found out.
+    text: column of text that is the only input, beside those that `kinds` names.
+    encoder: model of Hugging Face, by its folder or name, that encodes the text.
     selector: how rows are picked; None is `Plausible()`.
     seed: seed of all random draws.
     """
     opened = open_table(
-        table, str(label), Validator(on_bad="skip"), drop=tuple(map(str, drop)), kinds=kinds
-    )
+        table, str(label), Validator(on_bad="skip"), drop=tuple(map(str, drop)), kinds=kinds,
+        text=text, encoder=encoder,
+    )  # fmt: skip
     trainer = fit_table(opened, selector=selector, seed=seed)
     held = spread_over(trainer.held())
     found = search(trainer.averaged, opened.named(), opened.classes, held)

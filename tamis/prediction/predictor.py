@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +55,13 @@ class PredictedRows:
         found = np.full(len(self.numbers), -1)
         found[self.readable] = self.probabilities[self.readable].argmax(axis=1)
         return found
+
+    def compared(self) -> Counter[tuple[int, int]]:
+        """Return how often each class, by number, was predicted as which."""
+        if self.labels is None:
+            return Counter()
+        both = (self.labels >= 0) & (self.best >= 0)
+        return Counter(zip(self.labels[both].tolist(), self.best[both].tolist(), strict=True))
 
     def __len__(self) -> int:
         return len(self.numbers)

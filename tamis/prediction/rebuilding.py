@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tamis.errors import TamisError
 from tamis.models import MODELS, Scale, start
@@ -40,7 +42,9 @@ def rebuild(
 ) -> nn.Module:
     """Return the model of a file with its weights; nothing that the file names is imported."""
     if isinstance(given, nn.Module):
-        model = given
+        model = copy.deepcopy(given)
+        if not model_arguments(model)["scaled"]:
+            model = with_scale(model, about, tensors)
     elif given is not None:
         model = with_scale(start(given, shape, classes, 0), about, tensors)
     else:
@@ -56,18 +60,20 @@ def rebuild(
 def built_in(
     about: Mapping[str, Any], shape: tuple[int, ...], classes: int, layout: TableLayout | None
 ) -> nn.Module:
-    """Return a model of this package without weights: nothing is allocated, nothing drawn."""
-    name, arguments = about.get("model"), about.get("arguments")
+    """Return a model of this package, without first weights."""
+    name, arguments = about.get("model"), about.get("arguments") or {}
     factories: dict[str, Factory] = {factory.__name__: factory for factory in MODELS}
     key = str(name).lower()
+    if key == TableModel.__name__.lower() and layout:
+        none = torch.empty(0, layout.width)
+        factories[key] = lambda _, classes: TableModel(layout, classes, none, **arguments)
     try:
-        with torch.device("meta"):
-            if key == TableModel.__name__.lower() and layout:
-                return TableModel(layout, classes, torch.empty(0, layout.width), **arguments or {})
-            if key in factories:
-                return factories[key](shape, classes)
+        if key in factories:
+            with Undrawn():
+                return start(factories[key], shape, classes, 0)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ModelFileError(f"The model {name} cannot be built again: {error}.") from None
+        why = str(error).splitlines()[0]
+        raise ModelFileError(f"The model {name} cannot be built again: {why}.") from None
     if not name:
         raise ModelFileError(
             "The file does not name its model: pass `model`, the model itself or a function of"
@@ -77,6 +83,18 @@ def built_in(
         f"The model is {name}, code of your own, and a file does not run code: pass it as `model`"
         f" (--model {name})."
     )
+
+
+class Undrawn(TorchFunctionMode):
+    """Leaves out the draws of first weights, which a file has: memory is not even touched."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, given: Any = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch, but for those of `torch.nn.init`."""
+        if getattr(function, "__module__", "") == nn.init.__name__:
+            return (named or {}).get("tensor", *given[:1])
+        return function(*given, **named or {})
 
 
 def with_scale(

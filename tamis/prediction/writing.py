@@ -12,6 +12,7 @@ from typing import Any
 from tamis.errors import UsageError, needs_extra
 from tamis.prediction.predictor import PredictedRows
 from tamis.runs.spreadsheet import disarm
+from tamis.sources.schema.labels import is_number
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 Write = Callable[[PredictedRows], None]
@@ -67,20 +68,14 @@ def csv_writer(path: Path, names: list[str]) -> Iterator[Callable[[list[list[Any
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([disarm(name) for name in names])
-        yield lambda columns: writer.writerows(
-            [as_cell(cell) for cell in row] for row in zip(*columns, strict=True)
-        )
+        yield lambda columns: writer.writerows(zip(*map(as_cells, columns), strict=True))
 
 
-def as_cell(cell: Any) -> Any:
-    """Return a cell that a spreadsheet takes as it is; a negative number is no formula."""
-    if not isinstance(cell, str):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return disarm(cell)
-    return cell
+def as_cells(column: list[Any]) -> list[Any]:
+    """Return cells that a spreadsheet takes as they are; a negative number is no formula."""
+    strange = {cell for cell in column if isinstance(cell, str) and not is_number(cell)}
+    changed = {cell: safe for cell in strange if (safe := disarm(cell)) != cell}
+    return [changed.get(cell, cell) for cell in column] if changed else column
 
 
 @contextmanager

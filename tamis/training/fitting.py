@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from tamis.buffers import Sliding
+from tamis.models import Scale, cnn, mlp, start
 from tamis.models.tabular import TableLayout
 from tamis.noise import Alarm
 from tamis.selectors import Plausible, Selector
 from tamis.sources import BadInputError, Table, Validator
+from tamis.sources.schema.encoded_text import EncodedText
 from tamis.training.defaults import TableSettings
+from tamis.training.picture_defaults import FeatureSettings, PictureSettings
 from tamis.training.trainer import Trainer
-
-POOL = 1024
-"""Rows that a selector sees in a slot."""
 
 
 def fit_table(table: Table, *, selector: Selector | None = None, seed: int = 0) -> Trainer:
@@ -24,21 +24,35 @@ def fit_table(table: Table, *, selector: Selector | None = None, seed: int = 0) 
 
     Torch's own generator, which dropout draws from, is left as it was.
     """
-    if len(table.input_shape) > 1:
-        raise BadInputError("Rows are pictures: train on them by tamis train.")
-    sized = TableSettings(table.rows)
+    sized, model = model_for(table, seed)
     classes = table.validator.classes = len(table.classes)
     table = replace(table, rows_per_slot=sized.rows_per_slot(sized.slots))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         trainer = table_trainer(
-            sized, table.schema.layout, classes, table.sample,
-            selector=selector, validator=table.validator, seed=seed,
+            sized, table.schema.layout, classes, table.sample, selector=selector,
+            validator=table.validator, seed=seed, model=model,
         )  # fmt: skip
         chunks = table.play().named()
         for _ in range(sized.slots):
             trainer.step(next(chunks, (None, None))[0])
     return trainer
+
+
+def model_for(table: Table, seed: int) -> tuple[TableSettings, nn.Module | None]:
+    """Return settings by the size of a table, and the model where it is not the one for tables."""
+    shape, classes = table.input_shape, len(table.classes)
+    sized = TableSettings(table.rows)
+    if table.has_pictures:
+        sized, factory = PictureSettings(table.rows, shape=shape), cnn
+    elif isinstance(table.schema.columns[0], EncodedText):
+        sized, factory = FeatureSettings(table.rows), mlp
+    elif len(shape) > 1:
+        raise BadInputError("Rows are arrays of numbers: train on them by tamis train.")
+    else:
+        return sized, None
+    scale = Scale(table.mean, table.deviation)
+    return sized, nn.Sequential(scale, start(factory, shape, classes, seed))
 
 
 def table_trainer(
@@ -56,7 +70,7 @@ def table_trainer(
 ) -> Trainer:
     """Return a trainer of the model for tables, whose bins are those of a sample of rows.
 
-    What is None follows the number of rows.
+    What is None follows the number of rows; another model may be given.
     """
     model = model or sized.model(layout, classes, sample, seed)
     return Trainer(
@@ -65,7 +79,8 @@ def table_trainer(
         Plausible() if selector is None else selector,
         Sliding(sized.capacity),
         k=k or sized.k,
-        pool_size=POOL,
+        pool_size=sized.pool_size,
+        augment=sized.augment if isinstance(sized, PictureSettings) else None,
         validator=validator,
         tracker=Alarm(classes),
         seed=seed,

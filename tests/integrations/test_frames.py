@@ -10,6 +10,7 @@ import pandas
 import polars
 import pytest
 import torch
+from PIL import Image
 from sklearn.base import clone
 
 import tamis
@@ -67,6 +68,21 @@ def test_records_and_columns_come_back_as_records(tmp_path) -> None:
     pandas.DataFrame(records).to_parquet(tmp_path / "rows.parquet")
     by_name = tamis.find_suspects(str(tmp_path / "rows.parquet"), "left")
     assert [row["row"] for row in by_name[:5]] == [row["row"] for row in found[:5]]
+
+
+@pytest.mark.slow
+def test_a_frame_of_pictures_and_one_of_texts(tmp_path) -> None:
+    labels = np.arange(60) % 2
+    for at, label in enumerate(labels):
+        shade = np.full((8, 8), 200 * label + at % 40, np.uint8)
+        Image.fromarray(shade).save(tmp_path / f"{at}.png")
+    given = np.where(np.arange(60) == 11, 0, labels)
+    paths = [str(tmp_path / f"{at}.png") for at in range(60)]
+    found = tamis.find_suspects(pandas.DataFrame({"path": paths, "kind": given}), "kind")
+    assert found["row"][:1].tolist() == [11]
+    notes = [f"parcel {at} came {'late' if label else 'early'}" for at, label in enumerate(labels)]
+    frame = polars.DataFrame({"note": notes, "other": range(60), "kind": given})
+    assert tamis.find_suspects(frame, "kind", text="note")["row"][0] == 11
 
 
 SUSPECTS = (Suspect("2", "1", "0", 0.9, 2), Suspect("0", "0", "1", 0.6, 0))

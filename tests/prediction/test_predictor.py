@@ -174,6 +174,12 @@ def test_code_of_a_file_is_not_run(
     assert "mynet" not in sys.modules
     predictor = tamis.load("run", model=mlp)
     assert set(predictor.predict(ROWS)) <= {"yes", "no"}
+    own = mlp(predictor.schema.input_shape, 2)
+    before = own.state_dict()
+    same = tamis.load("run", model=own)
+    assert np.array_equal(same.predict_proba(ROWS), predictor.predict_proba(ROWS))
+    assert all(torch.equal(before[name], part) for name, part in own.state_dict().items())
+    assert all(part.requires_grad for part in own.parameters())
     with pytest.raises(ModelFileError, match="weights are of another model"):
         tamis.load("run", model=nn.Linear(3, 3))
 
