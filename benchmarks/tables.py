@@ -83,14 +83,14 @@ def with_gaps(rng: np.random.Generator, cells: Cells) -> Cells:
 
 
 def write(path: Path, kind: Any, rows: int, console: Console) -> None:
-    """Write a table in blocks; the label depends on two numbers, and some labels are wrong."""
+    """Write a table in blocks; the label is how many of two numbers are negative, and some labels are wrong."""
     rng = np.random.default_rng(0)
     with path.open("w", newline="") as file, Bar(path.name, -(-rows // BLOCK), console) as bar:
         writer = csv.writer(file)
         for first in range(0, rows, BLOCK):
             count = min(BLOCK, rows - first)
             columns = dict(kind(rng, count))
-            sums = sum(np.char.str_len(columns[name]) % 2 for name in ("n0", "n1"))
+            sums = sum(np.char.startswith(columns[name], "-").astype(int) for name in ("n0", "n1"))
             labels = np.where(rng.random(count) < WRONG, rng.integers(0, 3, count), sums)
             if not first:
                 writer.writerow([*columns, "label"])

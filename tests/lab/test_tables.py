@@ -14,7 +14,7 @@ from tamis.lab.experiments.tables import append, read
 from tamis.lab.made_tables import make_table
 from tamis.lab.pages.tables_page import Line, page_of
 from tamis.lab.table_sets import TABLES
-from tamis.lab.tables import Cell, Measured, noise_of, split
+from tamis.lab.tables import LABEL, Cell, Measured, noise_of, split, tamis_on, write
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +81,17 @@ def test_the_command_runs_what_is_missing(tmp_path: Path) -> None:
     assert (tmp_path / "tables.csv").read_text().startswith(first)
     assert len(read(tmp_path / "tables.csv")) == 3 * 4
     assert "cleanlab with it" in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_cell_is_what_the_command_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = Cell("iris", "symmetric", 0.4, 0)
+    rows = split(cell)
+    write(tmp_path / "train.csv", rows.train, rows.given)
+    write(tmp_path / "test.csv", rows.test, torch.from_numpy(rows.test.labels))
+    run = ["train", str(tmp_path / "train.csv"), "--label", LABEL, "--out", str(tmp_path / "run")]
+    assert main([*run, "--test", str(tmp_path / "test.csv")]) == 0
+    accuracy = tamis_on(cell).accuracy
+    assert f"averaged weights {accuracy:.3f}" in " ".join(capsys.readouterr().out.split())
