@@ -1,4 +1,4 @@
-"""Pictures of every page for the docs: a run on digits, seen through a real browser.
+"""Pictures of every page for the docs: runs on digits and on a table, in a real browser.
 
 python -m benchmarks.screenshots --out results/review
 """
@@ -16,6 +16,7 @@ from tamis.runs import Run
 from tamis.web.review_api import ReviewAPI
 from tamis.web.server import Server
 from tests.support.chromium import Chromium, Tab
+from tests.support.mixed_table import write_mixed
 from tests.support.sample_run import make_run
 
 DRAWN = "document.body.dataset.ready && document.querySelector('#curves svg')"
@@ -53,6 +54,21 @@ def main() -> None:
         tab.wait(DRAWN)
         take(tab, options.out / "review-phone.png")
         server.shutdown()
+        take_table(browser, Path(place), options.out)
+
+
+def take_table(browser: Chromium, place: Path, out: Path) -> None:
+    """Train on a table of mixed columns, and take the page of its first suspects."""
+    write_mixed(place / "customers.csv", 300)
+    run, table = place / "customers", str(place / "customers.csv")
+    tamis(["train", table, "--label", "churn", "--id", "customer", "--out", str(run)])
+    server = Server(ReviewAPI(Run(run), "ann"), "127.0.0.1", 0, None)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name, width, height in (("review-table", 1200, 1000), ("review-table-phone", 390, 844)):
+        tab = browser.open(server.url, width, height)
+        tab.wait(f"{DRAWN} && document.querySelectorAll('#neighbours .card').length === 5")
+        take(tab, out / f"{name}.png")
+    server.shutdown()
 
 
 def take(tab: Tab, path: Path) -> None:

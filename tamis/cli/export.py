@@ -19,6 +19,7 @@ of them back. No cell of a CSV is a formula.
 
 corrected is the table that was trained on, with decisions applied: labels changed, dropped rows
 left out, all other cells as they were, and two columns for the decision and the original label.
+Of a folder of pictures, or another format than CSV, TSV, Parquet and JSON lines, it is a list.
 
 onnx and torch (torch.export) are the model, with its schema beside it. It takes rows as the schema
 encodes them, and is written only if it gives the probabilities of tamis predict, up to 1e-5."""

@@ -89,9 +89,10 @@ class Outcome:
         self.rows += len(block)
         self.compared += block.compared()
         self.bad += len(block.reasons)
-        for at, reason in sorted(block.reasons.items()):
+        for at, text in sorted(block.reasons.items()):
+            reason = text.partition(": ")[0]  # what follows differs from row to row
             self._counts[reason] += 1
-            ids = self._reasons.setdefault(reason, []) if len(self._reasons) < PRINTED else []
+            ids = self._reasons.setdefault(reason, [])
             ids += [block.ids[at]] if len(ids) < NAMED else []
         for column, ids in block.unreadable.items():
             self._cells[column] += len(ids)

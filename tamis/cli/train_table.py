@@ -72,7 +72,7 @@ def train_table(options: Namespace) -> int:
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     metadata = RunMetadata(
         table.name, table.classes, table.input_shape, table.columns, slots, settings,
-        source=str(options.file.resolve()), digest=table.digest,
+        source=place_of(options.file), digest=table.digest,
     )  # fmt: skip
     with open_run(
         options,
@@ -183,6 +183,11 @@ def count_predictions(
     pairs = zip(test[1].tolist(), predicted, strict=True)
     names = table.classes
     return ConfusionCounts.of(((names[a], names[b]) for a, b in pairs), file.name)
+
+
+def place_of(file: Path) -> str:
+    """Return where a table is, from any working folder; a data set of a hub by its name."""
+    return str(file.resolve() if file.exists() else file)
 
 
 def table_settings(table: Table) -> dict[str, object]:

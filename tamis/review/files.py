@@ -29,7 +29,7 @@ MOST = 50_000
 """Suspects in suspects.jsonl at the most: nobody reviews more, and suspects.csv has them all."""
 MOST_COMPARED = 5000
 """Suspects with neighbours at the most: the worst ones, which are reviewed first."""
-MOST_CELLS = 2**21
+MOST_CELLS = 2**20
 """Cells of a table in each of the two files, at the most: of wide tables, those of fewer rows."""
 NEIGHBOURS = 5
 MOST_CLASSES = 8
@@ -41,10 +41,12 @@ class RowsRead:
     """What one pass through the rows finds, by the number of a row.
 
     Previews and probabilities are those of the rows `displayed`, inputs those of the rows
-    `compared`, names those of the rows `near`.
+    `compared`, names those of the rows `near`. With `later`, previews are made by whoever calls,
+    and there are inputs instead.
     """
 
     displayed: set[int]
+    later: bool = False
     device: torch.device | None = None
     compared: set[int] = field(default_factory=set)
     near: set[int] = field(default_factory=set)
@@ -60,9 +62,10 @@ class RowsRead:
         places = []
         for at, row in enumerate(samples.ids.tolist()):
             if row in self.displayed:
-                self.previews[row] = preview(samples.inputs[at])
                 places.append(at)
-            if row in self.compared:
+                if not self.later:
+                    self.previews[row] = preview(samples.inputs[at])
+            if row in self.compared or (self.later and row in self.displayed):
                 self.inputs[row] = samples.inputs[at].clone()
             if row in self.near:
                 self.names[row] = ids[at]
@@ -110,7 +113,8 @@ def write_review_files(
     listed = [suspect for suspect in suspects[:most] if suspect.row is not None]
     width = len(table.schema.columns) + 1 if table else 1
     first = listed[: min(most_compared, MOST_CELLS // (width * NEIGHBOURS))]
-    read = RowsRead(numbers_of(listed[: MOST_CELLS // width]))
+    later = table is not None and len(table.schema.input_shape) == 1  # most need not be decoded
+    read = RowsRead(numbers_of(listed[: MOST_CELLS // width]), later)
     if view and held:
         near = set(held.ids.tolist())
         read = replace(read, device=held.ids.device, compared=numbers_of(first), near=near)
@@ -118,13 +122,10 @@ def write_review_files(
         read.update(samples, ids, preview, view)
     compared = [suspect for suspect in first if suspect.row in read.inputs]
     nearest = find_nearest(view, held, compared, read.inputs) if view and held else None
-    previews = dict(read.previews)
+    inputs = {row: read.inputs[row] for row in read.inputs if later and row in read.displayed}
     if held and nearest:
-        for at in nearest.rows.unique().tolist():
-            previews.setdefault(int(held.ids[at]), preview(held.inputs[at]))
-    if table:
-        for row, columns in table.previews(previews.keys()).items():
-            previews[row] = previews[row] | columns
+        inputs |= {int(held.ids[at]): held.inputs[at] for at in nearest.rows.unique().tolist()}
+    previews = find_previews(read.previews, inputs, preview, table)
     marks: dict[str, list[str]] = {}
     if held and nearest:
         marks = mark_differences(table, compared, nearest, held, previews)
@@ -155,6 +156,22 @@ def find_nearest(
         )
     except TypeError:  # without a last linear layer there are no features to compare
         return None
+
+
+def find_previews(
+    known: Mapping[int, Preview],
+    inputs: Mapping[int, Tensor],
+    preview: Previewer,
+    table: TableRows | None,
+) -> dict[int, Preview]:
+    """Return previews by row: columns as they were written, and what else the inputs are."""
+    found = dict(known)
+    columns = table.previews({*known, *inputs}) if table else {}
+    flat = table is not None and len(table.schema.input_shape) == 1
+    for row, values in inputs.items():
+        if row not in found and not (flat and row in columns):
+            found[row] = preview(values)
+    return found | {row: found.get(row, {}) | more for row, more in columns.items()}
 
 
 def mark_differences(

@@ -31,21 +31,20 @@ class TableRows:
     records: Records
 
     def previews(self, rows: Collection[int]) -> dict[int, Preview]:
-        """Return all columns but label, id and pictures of those rows whose records are known."""
-        columns = [column.name for column in self.schema.columns]
+        """Return all columns but label and id of those rows whose records are known."""
+        columns = [c.name for c in self.schema.columns if c.name not in self.pictures]
+        left_out = (self.schema.label, self.schema.id)
         found = {}
         for row, record in self.records(rows).items():
-            names = [n for n in dict.fromkeys([*record, *columns]) if n not in self.left_out]
+            names = [name for name in dict.fromkeys([*record, *columns]) if name not in left_out]
             if names:
                 found[row] = preview_values({name: record.get(name) for name in names})
         return found
 
     @cached_property
-    def left_out(self) -> set[str | None]:
-        """Columns that are seen elsewhere: the label, the id, and those of pictures and arrays."""
-        kinds = ("array", "image")
-        pictures = (column.name for column in self.schema.columns if column.kind in kinds)
-        return {self.schema.label, self.schema.id, *pictures}
+    def pictures(self) -> set[str]:
+        """Columns of pictures and of arrays, which are no text."""
+        return {c.name for c in self.schema.columns if c.kind in ("array", "image")}
 
 
 class HeldRecords:
@@ -60,7 +59,7 @@ class HeldRecords:
         return len(self._texts)
 
     def update(
-        self, records: Mapping[int, Mapping[str, Any]], left_out: Container[str | None] = ()
+        self, records: Mapping[int, Mapping[str, Any]], left_out: Container[str] = ()
     ) -> None:
         """Keep records; where there are too many characters, the oldest are forgotten."""
         for row, record in records.items():

@@ -36,6 +36,7 @@ from tamis.sources.validation import BadInputError, Validator
 
 BLOCK_BYTES = 2**25
 """Bytes of a block of pictures, of which there are then fewer rows."""
+LONGEST_PATH = 1024
 KEPT_BYTES = 2**28
 """Bytes of decoded pictures that are kept, so that a file is not decoded at every reading."""
 
@@ -158,14 +159,17 @@ class Table:
             yield EncodedBlock(self.schema, block).together(self.validator)
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
-        """Return rows by number as they were written, all columns but pictures as text."""
+        """Return rows by number as they were written, all columns as text; of pictures, paths."""
         wanted, found = set(rows), {}
         pictures = {c.name for c in self.schema.columns if c.kind in ("array", "image")}
         for block in self.reader.blocks(BLOCK_ROWS, self._names):
             for at, row in enumerate(block.rows):
                 if row in wanted:
-                    cells = [pair for pair in block.columns.items() if pair[0] not in pictures]
-                    found[row] = {name: written(column[at]) for name, column in cells}
+                    found[row] = {
+                        name: written(column[at])
+                        for name, column in block.columns.items()
+                        if name not in pictures or is_path(column[at])
+                    }
             if len(found) == len(wanted):
                 break
         return found
@@ -173,6 +177,11 @@ class Table:
     @property
     def _names(self) -> list[str]:
         return [*(column.name for column in self.schema.columns), self.schema.label]
+
+
+def is_path(cell: Any) -> bool:
+    """Return whether a picture is named in a cell, not held in it."""
+    return isinstance(cell, str) and len(cell) <= LONGEST_PATH
 
 
 class Playback:

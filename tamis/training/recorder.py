@@ -126,7 +126,7 @@ class RunRecorder:
     ) -> None:
         """Record a slot, and pass new decisions to the trainer."""
         if self.table and isinstance(self.stream, Feed) and samples is not None:
-            self.held.update(self.stream.arrived, self.table.left_out)
+            self.held.update(self.stream.arrived, self.table.pictures)
             self.held.forget(self.trainer.held_count, self._wanted)
         if self.estimates:
             with self._counting_failures():

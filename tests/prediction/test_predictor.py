@@ -120,6 +120,18 @@ def test_a_row_that_cannot_be_read_keeps_its_place(run: Path, tmp_path: Path) ->
     assert np.isnan(predictor.predict_proba(table)[3]).all()
 
 
+def test_a_file_is_read_in_blocks(run: Path, tmp_path: Path) -> None:
+    """A row far behind is not read before it is its turn: a file may be larger than memory."""
+    table = write_csv(tmp_path / "rows.csv", 200 * ROWS)
+    blocks = tamis.load(run).blocks(table)
+    sizes = [len(next(blocks))]
+    with table.open("r+") as file:
+        file.truncate(table.stat().st_size // 2)
+    sizes += map(len, blocks)
+    assert sizes[:1] == [4096]
+    assert 4800 < sum(sizes) < 5200
+
+
 @pytest.mark.parametrize("model", [pytest.param("resnet18", marks=pytest.mark.slow), "mlp"])
 def test_arrays(model: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

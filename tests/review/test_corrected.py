@@ -199,7 +199,7 @@ def test_what_cannot_be_corrected_is_one_sentence(tmp_path: Path, capsys) -> Non
     cases = [
         ((tmp_path / "out.parquet",), "must end in .csv"),
         ((source,), "is the table itself"),
-        ((tmp_path / "out.csv", "--source", str(tmp_path / "no.csv")), "is no file any more"),
+        ((tmp_path / "out.csv", "--source", str(tmp_path / "no.csv")), "is not there any more"),
     ]
     for arguments, why in cases:
         assert export(run, *arguments) == 2
@@ -222,4 +222,34 @@ def test_columns_of_an_earlier_correction_stay(tmp_path: Path) -> None:
     assert export(tmp_path / "run", out) == 0
     assert out.read_text().splitlines() == [
         "id,n,text,y,tamis_decision,tamis_decision (2),tamis_original_label", "a,1,x,cat,kept,,",
+    ]  # fmt: skip
+
+
+def test_of_a_folder_of_pictures_a_list_of_files(tmp_path: Path) -> None:
+    pictures, run, out = tmp_path / "photos", tmp_path / "run", tmp_path / "list.csv"
+    for name in ("cat/1.png", "cat/a, b.png", "dog/1.png", "dog/2.png", "notes.png"):
+        (pictures / name).parent.mkdir(parents=True, exist_ok=True)
+        (pictures / name).write_bytes(b"x")
+    run.mkdir()
+    digest = open_reader(pictures).digest
+    write_metadata(run, RunMetadata("p", source=str(pictures), digest=digest))
+    write_schema(run / "schema.json", Schema((), "label", ("cat", "dog"), "file"))
+    decisions = Decisions(run / "decisions.jsonl")
+    decisions.decide(Decision("cat/a, b.png", "relabel", "dog", "cat"))
+    decisions.decide(Decision("dog/1.png", "drop", None, "dog"))
+    assert export(run, out) == 0
+    assert out.read_text().splitlines() == [
+        "file,label,tamis_decision,tamis_original_label", "cat/1.png,cat,,",
+        '"cat/a, b.png",dog,relabelled,cat', "dog/2.png,dog,,", "notes.png,,,",
+    ]  # fmt: skip
+
+
+def test_of_other_formats_a_list_of_rows(tmp_path: Path) -> None:
+    source, out = tmp_path / "t.json", tmp_path / "out.csv"
+    source.write_text(json.dumps(TABLE))
+    decide_three(make_run(tmp_path / "run", source, id_column=None), ("0", "1", "2"))
+    assert export(tmp_path / "run", out) == 0
+    assert out.read_text().splitlines() == [
+        "row,y,tamis_decision,tamis_original_label", '0,"dog, big",relabelled,cat', "2,cat,kept,",
+        "3,dog,,",
     ]  # fmt: skip

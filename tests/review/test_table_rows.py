@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
+
 import numpy as np
 import pytest
+from torch import nn
 
-from tamis.review import HeldRecords, TableRows
+from tamis import ModelView, Samples
+from tamis.review import HeldRecords, TableRows, files, find_suspects, write_review_files
 from tamis.review.differences import differing
 from tamis.review.previews import LONGEST_CELL
+from tamis.runs import SuspectIndex, read_lines
 from tamis.sources import infer_schema
 
 ROWS = [
@@ -98,3 +104,31 @@ def test_records_of_rows_that_are_gone_are_forgotten() -> None:
     held.forget(3_000, lambda: pytest.fail("there are not many yet"))
     held.forget(10, lambda: [3, 4, 9_999])
     assert sorted(held(range(5_000))) == [3, 4]
+
+
+def test_of_wide_tables_fewer_rows_are_kept(
+    tmp_path: Path, blobs: Samples, blob_model: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_CELLS", 30)  # of two columns and the label: ten rows
+    view, rows = ModelView(blob_model), [(blobs, [str(row) for row in blobs.ids.tolist()])]
+    suspects = find_suspects(view, rows, "abc", blobs)
+    assert len(suspects) > 20
+    wanted: list[int] = []
+
+    def records(numbers: Collection[int]) -> dict[int, dict[str, str]]:
+        wanted.extend(numbers)
+        return {row: {"x": f"{row} km", "y": ""} for row in numbers}
+
+    table = TableRows(infer_schema({"x": [1.5, 2.5], "y": [1.5, 2.5]}), records)
+    write_review_files(
+        tmp_path, suspects, rows, "abc", preview=lambda row: pytest.fail("all were written"),
+        view=view, held=blobs, table=table,
+    )  # fmt: skip
+    index = SuspectIndex(tmp_path)
+    complete = index.read(list(index))
+    assert len(complete) == len(suspects)
+    cells = [one.preview.get("columns") for one in complete]
+    assert cells[:10] == [{"x": f"{one.row} km", "y": None} for one in complete[:10]]
+    assert cells[10:] == [None] * (len(suspects) - 10)
+    assert len(read_lines(tmp_path / "neighbours.jsonl")) == 2
+    assert len(wanted) <= 10 + 2 * 5

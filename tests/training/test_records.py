@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tamis import Growing, Naive, Trainer, TrainingRun, Validator
+from tamis.cli.main import main
 from tamis.models import mlp, start
 from tamis.runs import RunMetadata, read_lines
 from tamis.sources import Feed, SchemaRows, infer_schema, open_source, open_table
@@ -90,3 +91,21 @@ def test_rows_of_a_stream_are_kept_as_they_were_written(tmp_path: Path) -> None:
     broken = train("broken", 9, 20)
     for name in ("suspects.jsonl", "neighbours.jsonl"):
         assert (broken / name).read_bytes() == (unbroken / name).read_bytes()
+
+
+def test_a_picture_is_reviewed_with_its_path_and_the_columns_beside_it(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    lines = ["path,camera,kind"]
+    for row in range(40):
+        level = 200 if row % 2 else 20
+        image.new("L", (8, 8), level + row % 7).save(tmp_path / f"{row}.png")
+        lines.append(f"{row}.png,cam {row % 3},{'light' if row % 2 ^ (row < 6) else 'dark'}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    words = ["train", str(tmp_path / "t.csv"), "--label", "kind", "--model", "mlp", "--slots", "30"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    suspects = read_lines(tmp_path / "run" / "suspects.jsonl")
+    assert suspects
+    for suspect in suspects:
+        row = int(suspect["id"])
+        assert suspect["preview"]["columns"] == {"path": f"{row}.png", "camera": f"cam {row % 3}"}
+        assert suspect["preview"]["image"]
