@@ -83,7 +83,7 @@ def with_gaps(rng: np.random.Generator, cells: Cells) -> Cells:
 
 
 def write(path: Path, kind: Any, rows: int, console: Console) -> None:
-    """Write a table in blocks; the label is how many of two numbers are negative, and some labels are wrong."""
+    """Write a table in blocks; the label counts negative ones of two numbers, or is wrong."""
     rng = np.random.default_rng(0)
     with path.open("w", newline="") as file, Bar(path.name, -(-rows // BLOCK), console) as bar:
         writer = csv.writer(file)
