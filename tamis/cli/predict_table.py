@@ -6,25 +6,21 @@ from argparse import Namespace
 from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
-from time import monotonic
 
 import torch
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table as Grid
-from rich.text import Text
 
 from tamis.cli.building import choose
 from tamis.cli.console import plain_console
 from tamis.errors import UsageError
 from tamis.models import MODELS
+from tamis.monitoring.progress import RowCount
 from tamis.prediction import PredictedRows, Predictor, load
 from tamis.prediction.writing import open_predictions
 from tamis.runs.confusion import ConfusionCounts
 from tamis.sources.schema.cells import listed
 
-QUIET, PRINT_EVERY, SHOW_EVERY = 2.0, 10.0, 0.5
-"""Seconds without progress; from one line to the next; on a terminal, from update to update."""
 NAMED = 5
 """Rows named in a sentence."""
 PRINTED = 30
@@ -136,32 +132,3 @@ def print_scores(counts: ConfusionCounts, predictor: Predictor, console: Console
     console.print(grid)
     if len(scores) > PRINTED:
         console.print(f"And {len(scores) - PRINTED} classes with fewer rows.")
-
-
-class RowCount:
-    """Shows how many rows are done, once it has taken two seconds."""
-
-    def __init__(self, title: str, console: Console) -> None:
-        self.title = title
-        self.console = console
-        self._status = Status("", console=console)
-        self._next = monotonic() + QUIET
-
-    def update(self, rows: int) -> None:
-        """Show the number of rows, if it is time."""
-        if monotonic() < self._next:
-            return
-        terminal = self.console.is_terminal
-        self._next = monotonic() + (SHOW_EVERY if terminal else PRINT_EVERY)
-        text = f"{self.title}: {rows} rows"
-        if terminal:
-            self._status.update(Text(text))
-            self._status.start()
-        else:
-            self.console.print(text)
-
-    def __enter__(self) -> RowCount:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from tamis.cli.building import (
@@ -30,9 +32,10 @@ from tamis.cli.running import (
     slot_note,
 )
 from tamis.cli.schema_table import print_table
+from tamis.data import Samples
 from tamis.errors import UsageError
 from tamis.models import cnn, mlp
-from tamis.monitoring.progress import Bar
+from tamis.monitoring.progress import Bar, RowCount
 from tamis.runs import RunFiles, RunMetadata
 from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tamis.selectors import Selector
@@ -55,11 +58,7 @@ def train_table(options: Namespace) -> int:
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
-    table = open_table(
-        options.file, options.label, validator, id_column=options.id, drop=options.drop,
-        kinds=dict(options.kind), text=options.text,
-        encoder=options.encoder, side=options.size,
-    )  # fmt: skip
+    table = read_table(options, validator, console)
     print_table(table, console, complete=options.dry_run)
     if options.dry_run:
         return 0
@@ -86,7 +85,10 @@ def train_table(options: Namespace) -> int:
         with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
             for slot in run.train(table.play(), slots, continue_after_end=True):
                 bar.advance(slot_note(slot))
-        suspects = run.finish(table.named, None if table.grouped else table.rows_per_slot)
+        with RowCount("looking for suspects", console) as count:
+            suspects = run.finish(
+                lambda: counted(table, count), None if table.grouped else table.rows_per_slot
+            )
         if test:
             write_test_counts(run.folder, count_predictions(trainer, table, test, options.test))
     if not len(trainer.buffer):
@@ -100,6 +102,25 @@ def train_table(options: Namespace) -> int:
         print_suspects(suspects, table.rows, console)
     print_next_step(run, suspects, console)
     return 128 + run.stop.number if run.stop else 0
+
+
+def read_table(options: Namespace, validator: Validator, console: Console) -> Table:
+    """Open the file, and show how many rows have been read where that takes long."""
+    with RowCount(f"reading {options.file.name}", console) as count:
+        return open_table(
+            options.file, options.label, validator, id_column=options.id, drop=options.drop,
+            kinds=dict(options.kind), text=options.text, encoder=options.encoder,
+            side=options.size, progress=count.update,
+        )  # fmt: skip
+
+
+def counted(table: Table, count: RowCount) -> Iterator[tuple[Samples, list[str]]]:
+    """Yield the rows of a table, and show how many there have been."""
+    done = 0
+    for samples, names in table.named():
+        count.update(done, table.rows)
+        yield samples, names
+        done += len(samples)
 
 
 def table_trainer(

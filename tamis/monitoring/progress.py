@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.status import Status
+from rich.text import Text
 
 LINES = 5
+QUIET, PRINT_EVERY, SHOW_EVERY = 2.0, 10.0, 0.5
+"""Seconds before the first count of rows, and to the next: printed, or on a terminal."""
 
 
 class Bar:
@@ -58,3 +62,36 @@ class Bar:
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
+
+
+class RowCount:
+    """Shows how many rows are done, once it has taken two seconds."""
+
+    def __init__(self, title: str, console: Console) -> None:
+        self.title = title
+        self.console = console
+        self._status = Status("", console=console)
+        self._started = monotonic()
+        self._next = self._started + QUIET
+
+    def update(self, rows: int, total: int | None = None) -> None:
+        """Show the number of rows, and of all of them where that is known, if it is time."""
+        now = monotonic()
+        if now < self._next:
+            return
+        terminal = self.console.is_terminal
+        self._next = now + (SHOW_EVERY if terminal else PRINT_EVERY)
+        text = f"{self.title}: {rows} rows"
+        if total and rows:
+            text += f" of {total}, {(now - self._started) * (total / rows - 1):.0f} s left"
+        if terminal:
+            self._status.update(Text(text))
+            self._status.start()
+        else:
+            self.console.print(text, markup=False, emoji=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()

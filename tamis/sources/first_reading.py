@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from tamis.sources.label_order import LabelOrder
 from tamis.sources.scaling import Moments
 from tamis.sources.schema import Schema
-from tamis.sources.schema.cells import listed, texts_of
+from tamis.sources.schema.cells import Cells, listed, texts_of
 from tamis.sources.schema.image import names_pictures
 from tamis.sources.schema.sample import RowSample
 from tamis.sources.table_blocks import TableReader
@@ -19,6 +19,8 @@ from tamis.sources.table_scale import Measured, measure_table
 from tamis.sources.validation import BadInputError
 
 BLOCK_ROWS = 4096
+RowProgress = Callable[[int], None]
+"""Takes the number of rows read so far."""
 MEASURED_PICTURES = 500
 """Pictures that the scale is taken from."""
 
@@ -26,7 +28,9 @@ MEASURED_PICTURES = 500
 class FirstReading:
     """Names, labels, number of rows and a sample of a table."""
 
-    def __init__(self, reader: TableReader, label: str, expected: Sequence[str]) -> None:
+    def __init__(
+        self, reader: TableReader, label: str, expected: Sequence[str], progress: RowProgress
+    ) -> None:
         self.reader, self.label = reader, label
         self.rows = 0
         self.labels: Counter[str] = Counter()
@@ -36,6 +40,7 @@ class FirstReading:
         for block in reader.blocks(BLOCK_ROWS):
             self.names = list(dict.fromkeys([*self.names, *block.columns]))
             self.rows += len(block)
+            progress(self.rows)
             if block.rows:
                 cells = block.columns.get(label, ())
                 if isinstance(cells, np.ndarray) and cells.ndim > 1:
@@ -59,7 +64,9 @@ class FirstReading:
             raise BadInputError(f"{reader.name} holds no labelled row.")
 
 
-def measure(schema: Schema, first: FirstReading, reader: TableReader) -> Measured:
+def measure(
+    schema: Schema, first: FirstReading, reader: TableReader, progress: RowProgress
+) -> Measured:
     """Return the scale of a table; of pictures, which are scaled as one, that of some."""
     if any(column.kind == "image" for column in schema.inputs):
         columns = first.sample.columns()
@@ -71,9 +78,13 @@ def measure(schema: Schema, first: FirstReading, reader: TableReader) -> Measure
         moments.update(found.rows[~bad])
         return Measured(*moments.mean_and_deviation(), {}, {})
     held = first.sample.blocks if first.sample.complete else None
-    return measure_table(
-        schema, lambda: held or (b.columns for b in reader.blocks(BLOCK_ROWS, first.names))
-    )
+
+    def blocks() -> Iterator[Mapping[str, Cells]]:
+        for block in reader.blocks(BLOCK_ROWS, first.names):
+            progress(block.start)
+            yield block.columns
+
+    return measure_table(schema, lambda: held or blocks())
 
 
 def absent_pictures(schema: Schema, sample: RowSample, reader: TableReader) -> list[str]:

@@ -19,7 +19,13 @@ from torch import Tensor
 
 from tamis.data import Samples
 from tamis.sources.encoded_block import EncodedBlock, written
-from tamis.sources.first_reading import BLOCK_ROWS, FirstReading, absent_pictures, measure
+from tamis.sources.first_reading import (
+    BLOCK_ROWS,
+    FirstReading,
+    RowProgress,
+    absent_pictures,
+    measure,
+)
 from tamis.sources.label_order import shuffled
 from tamis.sources.picture_folder import PictureFolder
 from tamis.sources.pictures import PictureFiles
@@ -235,6 +241,7 @@ def open_table(
     encoder: str | None = None,
     side: int | None = None,
     schema: Schema | None = None,
+    progress: RowProgress = lambda rows: None,
 ) -> Table:
     """Return a table after a reading for its schema, or a check against one that is given.
 
@@ -252,6 +259,7 @@ def open_table(
     encoder: model of Hugging Face, by its folder or name, that encodes the text.
     side: pixels of the side of pictures, in place of what fits them.
     schema: schema that the table must fit, as that of the training table for a test table.
+    progress: called with the number of rows read so far, in each of the readings.
     """
     known = [column.name for column in schema.inputs] if schema else []
     given = [name for name in (label, id_column, text, *drop) if name]
@@ -259,7 +267,7 @@ def open_table(
     label = label or (schema.label if schema else None) or label_of(reader)
     id_column = id_column or reader.id
     expected = [label, *drop, *([id_column] if id_column else [])]
-    first = FirstReading(reader, label, expected)
+    first = FirstReading(reader, label, expected, progress)
     files = PictureFiles(reader.folder, KEPT_BYTES)
     if schema:
         schema.check(first.names, reader.name)
@@ -272,7 +280,7 @@ def open_table(
             encoder=encoder, side=side,
         )  # fmt: skip
     schema = schema.located(files)
-    measured = measure(schema, first, reader)
+    measured = measure(schema, first, reader, progress)
     known = [column.name for column in schema.columns]
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,

@@ -10,7 +10,6 @@ import pandas
 import pytest
 
 import tamis
-from tamis.cli import predict_table
 from tamis.cli.main import main
 from tests.support.customers import NAMES, customers, train, write_csv
 
@@ -134,7 +133,7 @@ def test_cells_are_no_formulas_and_numbers_stay(run: Path, tmp_path: Path) -> No
 def test_progress_is_printed_when_it_takes_long(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(predict_table, "QUIET", 0.0)
+    monkeypatch.setattr("tamis.monitoring.progress.QUIET", 0.0)
     table = write_csv(tmp_path / "new.csv", ROWS)
     assert main(["predict", str(run), str(table), "--out", str(tmp_path / "out.csv")]) == 0
     assert "new.csv: 40 rows\n" in capsys.readouterr().out

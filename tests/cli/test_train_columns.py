@@ -68,3 +68,15 @@ def test_the_schema_is_kept_with_the_run_and_the_model(
     again = [*command, "--test", str(renamed), "--out", str(tmp_path / "other")]
     assert main(again) == 2
     assert "has no column 'town'; is it 'city' now?" in capsys.readouterr().err
+
+
+def test_progress_of_long_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tamis.monitoring.progress.QUIET", 0.0)
+    table = write(tmp_path / "customers.csv")
+    command = ["train", str(table), "--label", "left", "--slots", "3", "--out"]
+    assert main([*command, str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert f"reading customers.csv: {ROWS} rows\n" in printed
+    assert "looking for suspects: 0 rows\n" in printed

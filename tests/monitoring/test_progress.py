@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
-from tamis.monitoring.progress import Bar
+from tamis.monitoring.progress import Bar, RowCount
 
 
 def test_names_are_printed_as_they_are() -> None:
@@ -17,3 +18,17 @@ def test_names_are_printed_as_they_are() -> None:
         bar.advance()
     assert "[/b] :bug:.csv: 1/2 slots" in out.getvalue()
     assert "[red]" in out.getvalue()
+
+
+def test_rows_are_counted_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("tamis.monitoring.progress.monotonic", lambda: clock[-1])
+    out = StringIO()
+    with RowCount("reading [b].csv", Console(file=out, width=200)) as count:
+        for seconds, rows in ((1.0, 10), (3.0, 30), (4.0, 40), (13.5, 135)):
+            clock.append(seconds)
+            count.update(rows, 540)
+    assert out.getvalue().splitlines() == [
+        "reading [b].csv: 30 rows of 540, 51 s left",
+        "reading [b].csv: 135 rows of 540, 40 s left",
+    ]
