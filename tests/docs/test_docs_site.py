@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PUBLIC = (
     "model_view", "selectors", "streams", "sources", "buffers", "losses", "models", "optim",
     "noise", "training", "training.pairs", "distributed", "monitoring", "checkpoint", "runs",
-    "review", "review.exchange", "integrations",
+    "prediction", "review", "review.exchange", "integrations",
 )  # fmt: skip
 LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
 FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
