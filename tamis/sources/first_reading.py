@@ -63,6 +63,15 @@ class FirstReading:
         if not self.labels:
             raise BadInputError(f"{reader.name} holds no labelled row.")
 
+    def check(self, schema: Schema) -> None:
+        """Raise in one sentence where columns or classes are not those of a schema."""
+        schema.check(self.names, self.reader.name)
+        unknown = sorted(set(self.labels) - set(schema.classes))
+        if unknown:
+            raise BadInputError(
+                f"{self.reader.name} has labels never trained on: {listed(unknown)}."
+            )
+
 
 def measure(
     schema: Schema, first: FirstReading, reader: TableReader, progress: RowProgress

@@ -270,10 +270,7 @@ def open_table(
     first = FirstReading(reader, label, expected, progress)
     files = PictureFiles(reader.folder, KEPT_BYTES)
     if schema:
-        schema.check(first.names, reader.name)
-        unknown = sorted(set(first.labels) - set(schema.classes))
-        if unknown:
-            raise BadInputError(f"{reader.name} has labels never trained on: {listed(unknown)}.")
+        first.check(schema)
     else:
         schema = learn_schema(
             first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text,
