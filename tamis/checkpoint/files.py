@@ -51,7 +51,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         part.touch(0o600)
     try:
         yield part
-    except Exception:
+    except BaseException:
         part.unlink(missing_ok=True)
         raise
     part.replace(path)

@@ -189,12 +189,14 @@ def mark_differences(
     }
     places = {row: place for place, row in enumerate(columns)}
     own = np.array([places.get(suspect.row or 0, -1) for suspect in compared], np.int64)
-    if not columns or (own < 0).any():
+    if (own < 0).all():
         return {}
     numbers = [[places.get(row, -1) for row in rows] for rows in held.ids[nearest.rows].tolist()]
     near = np.where((nearest.similarity > NONE).cpu().numpy(), np.array(numbers, np.int64), -1)
-    found = differing(table.schema if table else None, list(columns.values()), own, near)
-    return {suspect.id: names for suspect, names in zip(compared, found, strict=True)}
+    known = np.flatnonzero(own >= 0)
+    schema, cells = table.schema if table else None, list(columns.values())
+    found = differing(schema, cells, own[known], near[known])
+    return {compared[at].id: names for at, names in zip(known.tolist(), found, strict=True)}
 
 
 def completed(

@@ -24,6 +24,7 @@ from tamis.review.scorer import spread_over
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
 from tamis.runs.metadata import End
 from tamis.sources import Feed, Schema, write_schema
+from tamis.sources.validation import BadInputError
 from tamis.training.positions import Rereadable
 from tamis.training.trainer import Trainer
 
@@ -101,8 +102,14 @@ class RunRecorder:
         return previewer(self.metadata.input_shape, self.metadata.columns)(row)
 
     def records(self, rows: Collection[int]) -> Mapping[int, Mapping[str, str]]:
-        """Return rows as they were written: of a stream, those held."""
-        return self.stream.records(rows) if isinstance(self.stream, Rereadable) else self.held(rows)
+        """Return rows as they were written: of a stream those held, of a table any."""
+        if not isinstance(self.stream, Rereadable):
+            return self.held(rows)
+        try:
+            return self.stream.records(rows)
+        except (OSError, BadInputError):
+            self.failures += 1
+            return {}
 
     def records_now(self, rows: Collection[int]) -> Mapping[int, Mapping[str, str]]:
         """Return rows as they were written, unless training had to wait long for them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,16 @@ def test_of_rows_of_one_id_the_one_decided_about(tmp_path: Path) -> None:
     decisions.decide(Decision("a", "relabel", "dog", "cat", 1))
     assert export(tmp_path / "run", out) == 0
     assert out.read_text().splitlines()[1:] == ["a,1,x,cat,,", "a,2,y,dog,relabelled,cat"]
+
+
+def test_who_may_not_read_the_table_may_not_read_the_corrected_one(tmp_path: Path) -> None:
+    source, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    source.write_text("id,n,text,y\na,1,x,cat\n")
+    make_run(tmp_path / "run", source)
+    for mode in (0o600, 0o640):
+        source.chmod(mode)
+        assert export(tmp_path / "run", out) == 0
+        assert stat.S_IMODE(out.stat().st_mode) == mode
 
 
 def test_what_cannot_be_corrected_is_one_sentence(tmp_path: Path, capsys) -> None:

@@ -69,6 +69,22 @@ def test_rows_of_a_table_are_kept_as_they_were_written(
     check_cells(tmp_path / "run", records)
 
 
+def test_a_table_that_is_lost_on_the_way_costs_no_slot(tmp_path: Path) -> None:
+    path = tmp_path / "customers.csv"
+    write_mixed(path, ROWS)
+    table = open_table(path, "churn", Validator(2), id_column="customer")
+    trainer = make_trainer(table.schema)
+    with TrainingRun(tmp_path / "run", trainer, metadata(table.schema), schema=table.schema) as run:
+        for _ in run.train(table.play(), 60, continue_after_end=True):
+            if trainer.slots == 50:
+                path.unlink()
+                run.recorder.live.rescore(trainer.slots - 1)
+        assert (trainer.slots, run.recorder.failures) == (60, 1)
+        assert read_lines(run.folder / "suspects.jsonl")[0]["preview"]["columns"]["income"]
+        assert run.finish()  # among the rows held
+    assert read_lines(run.folder / "suspects.jsonl")[0]["preview"]["columns"]["income"]
+
+
 def test_rows_of_a_stream_are_kept_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "customers.jsonl"
     records = write_mixed(path, ROWS)

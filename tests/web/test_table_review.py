@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis.runs import Run, Suspect, read_lines, write_suspects
+from tamis.runs import Decision, Decisions, Run, Suspect, read_lines, write_suspects
 from tamis.web.row_columns import LONGEST_LISTED, MOST_LISTED, cells_of, listed
 from tamis.web.run_page import render_run
 from tests.support.chromium import Chromium
@@ -107,6 +107,26 @@ def test_on_a_phone_the_decision_is_on_the_first_screen(
     tab.run("document.querySelector('[data-word=relabel]').click()")
     tab.wait("document.querySelector('#news').innerText.includes('relabelled stayed')")
     assert read_lines(folder / "decisions.jsonl")[0]["label"] == "stayed"
+    tab.close()
+
+
+@pytest.mark.slow
+def test_what_a_reader_has_opened_stays_open(browser: Chromium, tmp_path: Path, serve) -> None:
+    """Others decide, and the list is loaded again, while somebody reads a long text."""
+    folder = make_table_run(tmp_path / "run", columns=60)
+    tab = browser.open(serve(folder).url)
+    tab.wait(READY)
+    tab.wait(f"{NAMES}.length === 60")
+    tab.run("document.querySelector('#row details.long > summary').click()")
+    tab.run("document.querySelector('#neighbours details.long > summary').focus()")
+    Decisions(folder / "decisions.jsonl").decide(Decision("C-3", "keep", None, "left"))
+    tab.wait("document.querySelector('#count').innerText.includes('1 decided')")
+    assert tab.run("document.querySelector('#row details.long').open")
+    assert tab.run("document.querySelector('#neighbours').contains(document.activeElement)")
+    assert tab.run(f"{NAMES}.length") == 60
+    tab.press("ArrowRight")
+    tab.wait("document.querySelector('#current p').innerText.startsWith('C-1,')")
+    tab.wait("!document.querySelector('#row details.long').open")
     tab.close()
 
 

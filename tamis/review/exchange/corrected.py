@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_IMODE
 from typing import NamedTuple
 
 from tamis.checkpoint import replacing, write_synced
@@ -61,8 +62,10 @@ def write_corrected(run: Path, out: Path | None = None, source: Path | None = No
             "cannot be found again: name that table by --source."
         )
     changes = Changes(Decisions(run / RunFiles.decisions).in_force(), numbered=same)
-    with replacing(out) as part:
+    with replacing(out, private=True) as part:
         write_part(reader, source, part, schema, changes)
+        if source.is_file():  # who may read the table may read this one
+            part.chmod(S_IMODE(source.stat().st_mode))
     return Corrected(source, out, changes, not same)
 
 

@@ -9,7 +9,7 @@ const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighb
 const LONG = 160; /* characters of a cell that are displayed at once */
 const MOST_SHARES = 6;
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
-const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, queue: Promise.resolve() };
+const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -164,12 +164,19 @@ function drawPanel() {
     at("current").replaceChildren(make("p", state.total ? "Nothing here." : "No suspect fits.", "soft"));
     at("row").replaceChildren();
     at("neighbours").replaceChildren();
+    state.drawn = state.near = "";
     return;
   }
   const slot = item.slot === null ? "" : `, slot ${item.slot}`;
   at("current").replaceChildren(...drawPicture(item.preview, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
   drawDecided(item);
-  fillRow(item, item.preview);
+  const drawn = JSON.stringify([item.id, item.preview, item.probabilities]);
+  if (drawn !== state.drawn) { /* else what a reader has opened stays open */
+    state.drawn = drawn;
+    state.near = "";
+    fillRow(item, item.preview);
+    at("neighbours").replaceChildren();
+  }
   drawNeighbours(item);
 }
 
@@ -185,7 +192,6 @@ function drawDecided(item) {
 }
 
 async function drawNeighbours(item) {
-  at("neighbours").replaceChildren();
   const { neighbours, decision, preview } = await ask(`/neighbours?id=${encodeURIComponent(item.id)}`).catch(() => ({ neighbours: [], decision: item.decision }));
   if (state.items[state.current] !== item) return;
   if (!state.unsent.has(item.id) && describe(decision) !== describe(item.decision)) { /* somebody else has decided about the current suspect */
@@ -193,10 +199,12 @@ async function drawNeighbours(item) {
     refill(item);
     drawDecided(item);
   }
+  const near = JSON.stringify([neighbours, preview]);
+  if (near === state.near) return;
+  state.near = near;
   if (item.preview && item.preview.cut && preview) fillRow(item, preview);
-  if (!neighbours.length) return;
   const order = orderOf(preview), differs = differsIn(preview);
-  at("neighbours").replaceChildren(make("h3", "Nearest rows, with their labels"), ...neighbours.map((other) => {
+  at("neighbours").replaceChildren(...(neighbours.length ? [make("h3", "Nearest rows, with their labels")] : []), ...neighbours.map((other) => {
     const card = make("div", undefined, "card");
     card.append(...drawPicture(other.preview, other.id), make("b", String(other.label)), make("div", `${other.id} · ${Number(other.similarity).toFixed(2)}`, "soft"));
     card.append(drawRow(other.preview, order.length ? order : orderOf(other.preview), differs, FOLDED_NEAR));
