@@ -130,8 +130,16 @@ def main() -> None:
     rows: list[Row] = [
         ("machine", machine(), ""),
         ("rows", f"{options.rows:,} of {COLUMNS} mixed columns, 8% of most missing", ""),
-        ("mixed columns: rows a second of a processor, all in all", f"{options.rows / both.seconds:.0f}", ""),
-        ("numbers alone: rows a second of a processor, all in all", f"{options.rows / plain.seconds:.0f}", ""),
+        (
+            "mixed columns: rows a second of a processor, all in all",
+            f"{options.rows / both.seconds:.0f}",
+            "",
+        ),
+        (
+            "numbers alone: rows a second of a processor, all in all",
+            f"{options.rows / plain.seconds:.0f}",
+            "",
+        ),
         (
             "mixed columns: rows a second over those of numbers",
             f"{plain.seconds / both.seconds:.2f}",
