@@ -33,7 +33,7 @@ MOST_CELLS = 2**20
 """Cells of a table in each of the two files, at the most: of wide tables, those of fewer rows."""
 NEIGHBOURS = 5
 MOST_CLASSES = 8
-"""Classes of a suspect whose probability is written: the likeliest."""
+"""Classes of a suspect whose probability is written: the likeliest, and that of its label."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ class RowsRead:
         if view and places:
             chosen = samples[torch.tensor(places, device=samples.ids.device)]
             shares = view.probabilities(chosen.inputs.to(self.device)).cpu()
-            best = shares.topk(min(MOST_CLASSES, shares.shape[1]), dim=1)
-            rows = chosen.ids.tolist(), best.indices.tolist(), best.values.tolist()
-            for row, labels, values in zip(*rows, strict=True):
+            best = shares.topk(min(MOST_CLASSES, shares.shape[1]), dim=1).indices
+            labels = torch.cat([best, chosen.labels.cpu()[:, None]], dim=1)
+            rows = chosen.ids.tolist(), labels.tolist(), shares.gather(1, labels).tolist()
+            for row, names, values in zip(*rows, strict=True):
                 self.probabilities[row] = {
-                    label: round(value, 4)
-                    for label, value in zip(labels, values, strict=True)
+                    name: round(value, 4)
+                    for name, value in zip(names, values, strict=True)
                     if value == value  # of a row that is not finite there is none
                 }
 

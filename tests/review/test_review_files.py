@@ -16,6 +16,7 @@ from tamis import ModelView, Samples
 from tamis.review import (
     NeighbourIndex,
     encode_png,
+    files,
     find_neighbours,
     find_suspects,
     neighbours,
@@ -123,6 +124,25 @@ def test_neighbours_are_near_and_never_the_row_itself(folder: Path, blobs: Sampl
         assert all(right[row] == CLASSES.index(suspect.suggested) for row in rows)
         assert all("x" in other.preview["columns"] for other in near)
     assert neighbourhood.of("no such") == []
+
+
+def test_probabilities_are_those_of_the_likeliest_classes_and_of_the_label(
+    tmp_path: Path, blobs: Samples, blob_model: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_CLASSES", 1)
+    view = ModelView(blob_model)
+    suspects = find_suspects(view, named(blobs), CLASSES, blobs)
+    write_review_files(
+        tmp_path, suspects, named(blobs), CLASSES, preview=previewer((2,)), view=view, held=blobs
+    )
+    index = SuspectIndex(tmp_path)
+    wanted = view.probabilities(blobs.inputs)
+    for suspect in index.read(list(index)):
+        shares = wanted[suspect.row]
+        labels = [int(shares.argmax()), CLASSES.index(suspect.given)]
+        assert suspect.probabilities == pytest.approx(
+            {CLASSES[label]: float(shares[label]) for label in labels}, abs=1e-4
+        )
 
 
 def test_neighbours_are_those_of_a_loop(blobs: Samples, blob_model: nn.Module) -> None:

@@ -7,7 +7,7 @@ const at = (id) => document.getElementById(id);
 const LEAST_WAIT = 2000;
 const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighbour and a card of the list; the rest is folded */
 const LONG = 160; /* characters of a cell that are displayed at once */
-const MOST_SHARES = 6;
+const MOST_SHARES = 5; /* classes with a bar, beside the given label */
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
 const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
 
@@ -112,7 +112,7 @@ function drawShares(item) {
   const shares = Object.entries(item.probabilities || {}).filter(([, share]) => typeof share === "number").sort((one, two) => two[1] - one[1]);
   if (!shares.length) return [];
   const list = make("ul", undefined, "shares");
-  for (const [name, share] of shares.slice(0, MOST_SHARES)) {
+  for (const [name, share] of shares.filter(([name], rank) => rank < MOST_SHARES || name === item.given)) {
     const entry = make("li"), bar = make("meter");
     bar.max = 1;
     bar.value = share;
