@@ -126,6 +126,8 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     twice = sorted({name for name in options.classes if options.classes.count(name) > 1})
     if twice:
         raise UsageError(f"--classes names {', '.join(twice)} more than once.")
+    if len(options.classes) == 1:
+        raise UsageError("--classes names one class only: nothing can be learned from it.")
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
     elif options.label:
