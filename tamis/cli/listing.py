@@ -41,7 +41,7 @@ def parts() -> dict[str, Sequence[Part]]:
     from tamis.optim import ADMM, CAdam
     from tamis.selectors import SELECTORS
     from tamis.streams import DATA_SETS, NOISES, SCHEDULES
-    from tamis.training.augment import Mixup, ShiftAndFlip
+    from tamis.training.augment import DropTokens, Mixup, ShiftAndFlip
     from tamis.training.pairs import PAIRS
 
     return {
@@ -50,7 +50,7 @@ def parts() -> dict[str, Sequence[Part]]:
         "losses": LOSSES,
         "estimators of the clean ratio": CLEAN_RATIOS,
         "optimisers": (ADMM, CAdam),
-        "augmentation": (Mixup, ShiftAndFlip),
+        "augmentation": (Mixup, ShiftAndFlip, DropTokens),
         "models": (*MODELS, TableModel, hedge_mlp),
         "data sets": DATA_SETS,
         "noise": NOISES,

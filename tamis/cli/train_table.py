@@ -40,10 +40,10 @@ from tamis.runs import RunFiles, RunMetadata
 from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
-from tamis.sources.schema import EncodedText
+from tamis.sources.schema import EncodedText, Text
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
-from tamis.training.picture_defaults import FeatureSettings, PictureSettings
+from tamis.training.kind_defaults import FeatureSettings, PictureSettings, TextSettings
 
 PICTURE_MODEL = cnn.__name__
 MIN_SLOTS = 2000
@@ -144,13 +144,14 @@ def table_trainer(
         check_model(options, table.schema)
         model = build_model(options, shape, classes, table.mean, table.deviation)
         return build_trainer(options, model, selector, classes, validator)
-    sized = TableSettings(table.rows)
+    kinds = {column.kind for column in table.schema.inputs}
+    sized = TextSettings(table.rows) if kinds == {Text.kind} else TableSettings(table.rows)
     slots = options.slots or sized.slots
     fill_in(options, {"model": TABLE_MODEL, **sized_options(sized, slots)})
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
     optimizer = sized.optimizer(model, options.rate)
-    return build_trainer(options, model, selector, classes, validator, optimizer)
+    return build_trainer(options, model, selector, classes, validator, optimizer, sized.augment)
 
 
 def sized_trainer(
@@ -167,9 +168,8 @@ def sized_trainer(
     fill_in(options, {"model": model, **sized_options(sized, slots)})
     built = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
     optimizer = sized.optimizer(built, options.rate)
-    augment = sized.augment if isinstance(sized, PictureSettings) else None
     return build_trainer(
-        options, built, selector, len(table.classes), validator, optimizer, augment
+        options, built, selector, len(table.classes), validator, optimizer, sized.augment
     )
 
 

@@ -88,6 +88,24 @@ class ShiftAndFlip:
 
 
 @dataclass(frozen=True)
+class DropTokens:
+    """Leave out a share of the tokens of every text: rows are ids of tokens, where 0 is none."""
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise ValueError(f"A share of tokens lies in [0, 1), got share={self.share}.")
+
+    def __call__(
+        self, inputs: Tensor, targets: Tensor, classes: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return texts with fewer tokens, and the targets as they are."""
+        kept = torch.rand(inputs.shape, generator=generator) >= self.share
+        return inputs * to_device(kept, inputs.device), targets
+
+
+@dataclass(frozen=True)
 class Both:
     """One change after another."""
 

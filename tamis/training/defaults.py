@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tamis.models import start
 from tamis.models.tabular import TableLayout, TableModel
+from tamis.training.augment import Augment
 
 FEWEST_SLOTS, MOST_PICKS, PASSES = 200, 400_000, 16
 FEWEST_K, MOST_K = 32, 256
@@ -55,6 +56,11 @@ class TableSettings:
     def pool_size(self) -> int:
         """Rows that a selector sees."""
         return 1024
+
+    @property
+    def augment(self) -> Augment | None:
+        """Changes of picked rows: none."""
+        return None
 
     def rows_per_slot(self, slots: int) -> int:
         """Return the rows that arrive a slot, where there are so many slots."""

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from tamis import Growing, Naive, Samples, Trainer
 from tamis.models import mlp, start
-from tamis.training.augment import Both, Mixup, ShiftAndFlip
+from tamis.training.augment import Both, DropTokens, Mixup, ShiftAndFlip
 
 ALL = (Mixup(), ShiftAndFlip(), Both(ShiftAndFlip(), Mixup()))
 each = pytest.mark.parametrize("augment", ALL, ids=lambda augment: type(augment).__name__)
@@ -178,3 +178,14 @@ def test_a_trainer_takes_it(augment, generator: Generator) -> None:
 
     assert losses() == losses()
     assert None not in losses()
+
+
+def test_tokens_are_dropped_and_none_appear(generator: Generator) -> None:
+    tokens = torch.randint(0, 5, (200, 30), generator=generator).float()
+    result, targets = DropTokens(0.3)(tokens, torch.arange(200), 200, generator)
+    assert torch.equal(targets, torch.arange(200))
+    dropped = result != tokens
+    assert not result[dropped].any()
+    assert 0.25 < dropped[tokens > 0].float().mean() < 0.35
+    with pytest.raises(ValueError, match="share=1"):
+        DropTokens(1.0)

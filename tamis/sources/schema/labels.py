@@ -12,7 +12,7 @@ from tamis.sources.validation import BadInputError
 
 FEW_CLASSES = 20
 """Distinct labels up to which most rows may have one of their own."""
-FEW_ROWS = 5
+FEW_ROWS = 10
 """Rows from which on not all may have one of their own."""
 MOST_FRACTIONS = 50
 """Distinct numbers, as in ratings, beyond which those with a fraction are to be predicted."""

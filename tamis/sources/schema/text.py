@@ -14,8 +14,10 @@ from tamis.sources.schema.cells import Cells, texts_of
 from tamis.sources.schema.column import Column, Part
 
 WORD = re.compile(r"\w+")
-LETTERS = 3
+LETTERS = (3,)
 """Letters of an n-gram in names and other short texts."""
+LETTERS_ALONE = (3, 4, 5)
+"""Letters of an n-gram in a text that is the only input."""
 FEWEST_TOKENS, MOST_TOKENS = 8, 256
 MOST_ALONE = 512
 """N-grams of a text that is the only input."""
@@ -97,10 +99,16 @@ def ngrams(text: str, grams: str) -> list[str]:
     if grams == "words":
         return words + pairs
     edged = [f"<{word}>" for word in words]
+    sizes = LETTERS if grams == "letters" else LETTERS_ALONE
     return (
         words
         + pairs
-        + [word[at : at + LETTERS] for word in edged for at in range(len(word) - LETTERS + 1)]
+        + [
+            word[at : at + size]
+            for word in edged
+            for size in sizes
+            for at in range(len(word) - size + 1)
+        ]
     )
 
 

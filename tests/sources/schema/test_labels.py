@@ -33,7 +33,7 @@ def check(labels: Iterable[Any]) -> None:
         (rng.integers(0, 10**6, 1000) // 700 * 700, "distinct numbers"),
         (range(0, 3000, 3), "a number to predict"),
         ([f"id-{n}" for n in range(300)], "distinct values in 300 rows"),
-        ("abcdefg", "distinct values in 7 rows"),
+        ("abcdefghijkl", "distinct values in 12 rows"),
         ([f"2024-01-{n % 30:02d} {n}" for n in range(60)], "distinct values"),
     ],
 )
