@@ -40,10 +40,9 @@ from tamis.runs import RunFiles, RunMetadata
 from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
-from tamis.sources.schema import EncodedText, Text
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
-from tamis.training.kind_defaults import FeatureSettings, PictureSettings, TextSettings
+from tamis.training.kind_defaults import FeatureSettings, PictureSettings, settings_for
 
 PICTURE_MODEL = cnn.__name__
 MIN_SLOTS = 2000
@@ -128,24 +127,16 @@ def table_trainer(
 ) -> Trainer:
     """Build the model and the trainer; what no option gives follows the size of the table."""
     classes, shape = len(table.classes), table.input_shape
-    if table.has_pictures and options.model in (None, PICTURE_MODEL):
-        pictures = PictureSettings(table.rows, shape=shape)
-        return sized_trainer(
-            options, table, selector, validator, model=PICTURE_MODEL, sized=pictures
-        )
-    if table.schema.columns[0].kind == EncodedText.kind and options.model in (None, mlp.__name__):
-        features = FeatureSettings(table.rows)
-        return sized_trainer(
-            options, table, selector, validator, model=mlp.__name__, sized=features
-        )
+    sized = settings_for(table)
+    other = {PictureSettings: PICTURE_MODEL, FeatureSettings: mlp.__name__}.get(type(sized))
+    if other and options.model in (None, other):
+        return sized_trainer(options, table, selector, validator, model=other, sized=sized)
     if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
         slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
         check_model(options, table.schema)
         model = build_model(options, shape, classes, table.mean, table.deviation)
         return build_trainer(options, model, selector, classes, validator)
-    kinds = {column.kind for column in table.schema.inputs}
-    sized = TextSettings(table.rows) if kinds == {Text.kind} else TableSettings(table.rows)
     slots = options.slots or sized.slots
     fill_in(options, {"model": TABLE_MODEL, **sized_options(sized, slots)})
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator

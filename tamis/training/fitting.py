@@ -13,9 +13,8 @@ from tamis.models.tabular import TableLayout
 from tamis.noise import Alarm
 from tamis.selectors import Plausible, Selector
 from tamis.sources import BadInputError, Table, Validator
-from tamis.sources.schema.encoded_text import EncodedText
 from tamis.training.defaults import TableSettings
-from tamis.training.picture_defaults import FeatureSettings, PictureSettings
+from tamis.training.kind_defaults import FeatureSettings, PictureSettings, settings_for
 from tamis.training.trainer import Trainer
 
 
@@ -42,11 +41,11 @@ def fit_table(table: Table, *, selector: Selector | None = None, seed: int = 0) 
 def model_for(table: Table, seed: int) -> tuple[TableSettings, nn.Module | None]:
     """Return settings by the size of a table, and the model where it is not the one for tables."""
     shape, classes = table.input_shape, len(table.classes)
-    sized = TableSettings(table.rows)
-    if table.has_pictures:
-        sized, factory = PictureSettings(table.rows, shape=shape), cnn
-    elif isinstance(table.schema.columns[0], EncodedText):
-        sized, factory = FeatureSettings(table.rows), mlp
+    sized = settings_for(table)
+    if isinstance(sized, PictureSettings):
+        factory = cnn
+    elif isinstance(sized, FeatureSettings):
+        factory = mlp
     elif len(shape) > 1:
         raise BadInputError("Rows are arrays of numbers: train on them by tamis train.")
     else:
@@ -80,7 +79,7 @@ def table_trainer(
         Sliding(sized.capacity),
         k=k or sized.k,
         pool_size=sized.pool_size,
-        augment=sized.augment if isinstance(sized, PictureSettings) else None,
+        augment=sized.augment,
         validator=validator,
         tracker=Alarm(classes),
         seed=seed,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tamis.sources import Table
+from tamis.sources.schema import EncodedText, Text
 from tamis.training.augment import Augment, DropTokens, ShiftAndFlip
 from tamis.training.defaults import TableSettings
 
@@ -77,3 +79,13 @@ class FeatureSettings(TableSettings):
 
     rate: float = 0.001
     weight_decay: float = 0.01
+
+
+def settings_for(table: Table) -> TableSettings:
+    """Return the settings for a table, by the kinds of its inputs."""
+    kinds = {column.kind for column in table.schema.inputs}
+    if table.has_pictures:
+        return PictureSettings(table.rows, shape=table.input_shape)
+    if kinds == {EncodedText.kind}:
+        return FeatureSettings(table.rows)
+    return TextSettings(table.rows) if kinds == {Text.kind} else TableSettings(table.rows)

@@ -407,5 +407,5 @@ def test_labels_that_hardly_repeat_are_no_classes(tmp_path: Path) -> None:
     path.write_text("a,price\n" + "".join(f"{row},{row}\n" for row in range(21)))
     with pytest.raises(BadInputError, match="21 distinct values"):
         open_table(path, "price", Validator())
-    path.write_text("a,price\n" + "".join(f"{row},{row}\n" for row in range(20)))
-    assert len(open_table(path, "price", Validator()).classes) == 20
+    path.write_text("a,price\n" + "".join(f"{row},{row}\n" for row in range(9)))
+    assert len(open_table(path, "price", Validator()).classes) == 9

@@ -12,7 +12,10 @@ from tamis.sources import BadInputError, Schema, Validator, open_table
 from tamis.sources.text_encoder import load_encoder
 from tests.support.tiny_encoder import save_encoder
 
-TEXTS = ["late parcel", "", "the parcel came early and all was well", "early", "late late late"]
+TEXTS = [
+    "late parcel", "", "the parcel came early and all was well", "early", "late late late",
+    "early parcel",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

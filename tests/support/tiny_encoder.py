@@ -10,15 +10,22 @@ import torch
 
 def save_encoder(folder: Path, words: Sequence[str], width: int = 16) -> Path:
     """Write a tokenizer and a model of one layer."""
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    folder.mkdir(parents=True)
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary))
-    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    numbers = {word: at for at, word in enumerate(["[PAD]", "[UNK]", *words])}
+    split = Tokenizer(WordLevel(numbers, unk_token="[UNK]"))  # noqa: S106
+    split.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=split,
+        pad_token="[PAD]",  # noqa: S106
+        unk_token="[UNK]",  # noqa: S106
+    ).save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=len(numbers), hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=64,
     )  # fmt: skip
     BertModel(config).save_pretrained(folder)

@@ -51,3 +51,12 @@ def are_amounts(counts: Mapping[str, int]) -> bool:
         return True
     span = numbers.max() - numbers.min() + 1
     return bool(span > 2 * len(numbers) and sum(counts.values()) < OFTEN * len(numbers))
+
+
+def is_number(text: str) -> bool:
+    """Return whether a label is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
