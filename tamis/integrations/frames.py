@@ -81,10 +81,20 @@ def suspect_frame(suspects: Sequence[Suspect], values: Mapping[str, Any], like: 
         "score": [suspect.score for suspect in suspects],
     }
     if is_frame(like, "pandas"):
-        return sys.modules["pandas"].DataFrame(columns, index=like.index[columns["row"]])
+        index = like.index[np.array(columns["row"], np.int64)]
+        found = sys.modules["pandas"].DataFrame(columns, index=index)
+        return found.astype({"row": "int64", "score": "float64"})
     if is_frame(like, "polars"):
-        return sys.modules["polars"].DataFrame(columns)
+        return polars_frame(columns, values)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def polars_frame(columns: Mapping[str, list[Any]], values: Mapping[str, Any]) -> Any:
+    """Return columns as a frame of Polars, of the same types where there are no rows."""
+    polars = sys.modules["polars"]
+    label = polars.Series(list(values.values()), strict=False).dtype
+    types = {"row": polars.Int64, "given": label, "suggested": label, "score": polars.Float64}
+    return polars.DataFrame(columns, schema_overrides=types, strict=False)
 
 
 def empty_like(table: Any) -> Any:

@@ -100,8 +100,11 @@ def test_a_frame_is_of_the_kind_of_another() -> None:
     )
     records = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
     assert suspect_frame(SUSPECTS, values, labels) == records
-    assert list(suspect_frame([], {}, like)) == list(COLUMNS)
-    assert suspect_frame([], {}, polars.DataFrame(labels)).columns == list(COLUMNS)
+    none = suspect_frame([], values, like)
+    assert list(none) == list(COLUMNS)
+    assert (none["row"].dtype, none["score"].dtype) == (np.int64, np.float64)
+    none = suspect_frame([], values, polars.DataFrame(labels))
+    assert none.schema == polars.DataFrame(COLUMNS).schema
 
 
 def test_mistakes_are_one_sentence() -> None:

@@ -99,8 +99,15 @@ def test_strange_values_are_no_fault_and_missing_columns_are_one(run: Path) -> N
             predictor.predict(unlike)
     with pytest.raises(BadInputError, match="pass one record in a list"):
         predictor.predict(odd)
-    with pytest.raises(BadInputError, match="no names of columns"):
-        predictor.predict(np.zeros((2, 4)))
+    frame = pandas.DataFrame(ROWS)
+    for other, message in (
+        (np.zeros((2, 4)), "no names of columns"),
+        (frame.iloc[0], "not Series"),
+        (frame.to_dict(), "Column 'name' is a mapping, not a list of cells"),
+        (polars.DataFrame(ROWS).lazy(), r"pass frame\.collect\(\)"),
+    ):
+        with pytest.raises(BadInputError, match=message):
+            predictor.predict(other)
 
 
 def test_a_row_that_cannot_be_read_keeps_its_place(run: Path, tmp_path: Path) -> None:

@@ -21,11 +21,16 @@ def columns_of(table: Any) -> dict[str, Cells]:
     """
     if isinstance(table, Mapping):
         columns = {str(name): as_cells(cells) for name, cells in table.items()}
+        for name, cells in table.items():
+            if isinstance(cells, Mapping):
+                raise BadInputError(f"Column {str(name)!r} is a mapping, not a list of cells.")
+    elif hasattr(table, "collect"):
+        raise BadInputError("A lazy frame has no rows yet: pass frame.collect().")
     elif hasattr(table, "columns") or hasattr(table, "column_names"):
         columns = frame_columns(table)
     elif isinstance(table, Sequence) and all(isinstance(record, Mapping) for record in table):
-        names = list(dict.fromkeys(str(name) for record in table for name in record))
-        columns = {name: [record.get(name) for record in table] for name in names}
+        names = {str(name): name for record in table for name in record}
+        columns = {text: [record.get(name) for record in table] for text, name in names.items()}
     else:
         raise BadInputError(
             "A table is a frame, a list of records or a mapping of columns, "
@@ -69,7 +74,9 @@ def as_cells(column: Any) -> Cells:
 
 def frame_kinds(frame: Any) -> dict[str, str]:
     """Return kinds that a frame itself declares: a categorical column is a category."""
-    if isinstance(frame, Mapping) or not hasattr(frame, "dtypes"):
+    if isinstance(frame, Mapping) or hasattr(frame, "collect"):
+        return {}
+    if not (hasattr(frame, "dtypes") and hasattr(frame, "columns")):
         return {}
     types = frame.dtypes
     pairs = zip(frame.columns, types, strict=True)

@@ -245,6 +245,12 @@ def test_numbers_alone_are_as_they_came() -> None:
     assert schema.layout == TableLayout(4)
 
 
+def test_names_of_columns_may_be_numbers() -> None:
+    records = [{0: 1.0, "y": "a"}, {0: 2.0, "y": "b"}]
+    schema = infer_schema(records, label="y")
+    assert schema.encode(records).tolist() == [[1], [2]]
+
+
 def test_an_array_of_another_shape_rejects_its_row_alone() -> None:
     cells = [[1.0, 2.0], [3.0], [4.0, float("nan")], "text", None, [5.0, 6.0]]
     schema = infer_schema({"x": cells}, label="y", classes=["a", "b"])
