@@ -135,7 +135,11 @@ class AgreementFit:
 def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
     """Return what a tracker counts of rows predicted before the model was trained on them."""
     highest, predicted = probabilities.detach().max(dim=1)
-    confidence = highest.double()
+    return observed(highest.double(), predicted, labels, classes)
+
+
+def observed(confidence: Tensor, predicted: Tensor, labels: Tensor, classes: int) -> Observed:
+    """Return what a tracker counts of rows, by the likeliest class of each and its probability."""
     known = (confidence.isfinite() & (labels >= 0) & (labels < classes)).double()
     labels = labels.clamp(0, classes - 1)
     agreeing = known * (predicted == labels)

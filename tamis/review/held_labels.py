@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tamis.noise.pairs import matching_pairs
+from tamis.review.judge import SoftLabels
 
 ROUNDS = 10
 """Rounds of expectation and maximisation for the confusion matrix."""
@@ -30,6 +31,10 @@ class HeldLabels(Protocol):
         """Return the classes of the rows held, weighted by the softmax of `near`: (rows, held)."""
         ...
 
+    def posteriors(self) -> SoftLabels:
+        """Return the probable classes of the rows held."""
+        ...
+
 
 class DenseLabels:
     """The labels held of few classes: a share for each class and label, and for each row."""
@@ -46,6 +51,11 @@ class DenseLabels:
     def votes(self, near: Tensor) -> Tensor:
         """Return the classes of the rows held, weighted by the softmax of `near`."""
         return near.softmax(dim=1).nan_to_num_(0).to(self._posteriors.dtype) @ self._posteriors
+
+    def posteriors(self) -> SoftLabels:
+        """Return the probability of every class for each of the rows held."""
+        rows, classes = self._posteriors.shape
+        return SoftLabels(torch.arange(classes).expand(rows, classes), self._posteriors)
 
 
 class SparseLabels:
@@ -91,6 +101,10 @@ class SparseLabels:
         votes = weights[:, :, None] * self._posteriors[nearest.indices]
         found = votes.new_zeros(len(near), self.classes)
         return found.scatter_add_(1, self._likely[nearest.indices].flatten(1), votes.flatten(1))
+
+    def posteriors(self) -> SoftLabels:
+        """Return the likeliest classes of the rows held."""
+        return SoftLabels(self._likely, self._posteriors)
 
 
 def likeliest(log_probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

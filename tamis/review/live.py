@@ -16,7 +16,6 @@ from tamis.review.protocol import ReviewedTrainer
 from tamis.review.queue import ReviewQueue
 from tamis.review.records import TableRows
 from tamis.review.scorer import LabelScorer
-from tamis.review.suspects import THRESHOLD
 from tamis.runs import Suspect
 
 MOST_HELD = 2048
@@ -25,8 +24,6 @@ MOST_COMPARED = 200
 """Suspects with neighbours while a run is in progress: the next round has others."""
 MOST_A_SLOT = 20
 """Rows of a slot that are scored, so that the rows in memory stay bounded."""
-NOT_SUSPECT = (0.0, 0)
-"""Score of a row that is no candidate, and any class."""
 CPU = torch.device("cpu")
 
 
@@ -110,11 +107,14 @@ class LiveSuspects:
         scores = self._scores(rows, held)
         found = []
         for name, at in newest.items():
-            score, other = scores.get(at, NOT_SUSPECT)
+            if at not in scores:
+                self.queue.remove(name)
+                continue
+            score, suggested = scores[at][0], self.classes[scores[at][1]]
             if name in self.queue:
-                self.queue.rescore(name, score, self.classes[other])
-            elif score > THRESHOLD:
-                given, suggested = self.classes[int(rows.labels[at])], self.classes[other]
+                self.queue.rescore(name, score, suggested)
+            else:
+                given = self.classes[int(rows.labels[at])]
                 found.append(Suspect(name, given, suggested, score, int(rows.ids[at]), slots[at]))
         self.queue.update(found, slot)
         kept = [at for name, at in newest.items() if name in self.queue]
@@ -165,11 +165,16 @@ class LiveSuspects:
             self._waiting = [Waiting(samples, ids, slots)]
 
     def _scores(self, rows: Samples, held: Samples) -> dict[int, tuple[float, int]]:
-        """Return the score and the likeliest other class of every candidate, by its place."""
+        """Return the score and the likeliest other class of every suspect, by its place."""
         scorer, rows = LabelScorer(self.trainer.averaged, held), rows.to(self.trainer.device)
         candidates = scorer.candidates(rows)
-        scores, others = (part.tolist() for part in scorer.scores(rows[candidates]))
-        return dict(zip(candidates.tolist(), zip(scores, others, strict=True), strict=True))
+        scores, others = scorer.scores(rows[candidates])
+        columns = (candidates.tolist(), scores.tolist(), others.tolist())
+        return {
+            at: (score, other)
+            for at, score, other in zip(*columns, strict=True)
+            if score > scorer.threshold
+        }
 
     def _all(self) -> Waiting:
         return Waiting(

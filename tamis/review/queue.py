@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tamis.review.suspects import THRESHOLD
 from tamis.runs import Suspect
 
 
 class ReviewQueue:
     """Holds the `size` worst suspects, each once.
 
-    A suspect weighs by its score above 0.5, halved over every `half_life` slots since it was last
-    added: recent suspects come first, and a queue that nobody works on does not fill up with old
-    ones. A suspect added again is new again. What is decided is removed, and not added again.
+    A suspect weighs by its score, halved over every `half_life` slots since it was last added:
+    recent suspects come first, and a queue that nobody works on does not fill up with old ones. A
+    suspect added again is new again. What is decided is removed, and not added again.
 
     >>> queue = ReviewQueue(size=2)
     >>> queue.update([Suspect(id, "cat", "dog", s) for id, s in zip("abc", (0.7, 0.9, 0.8))], 0)
@@ -49,14 +48,14 @@ class ReviewQueue:
             self._entries = {suspect.id: (suspect, slot) for suspect, slot in kept}
 
     def rescore(self, name: str, score: float, suggested: str) -> None:
-        """Change the score of a suspect, not its age; at 0.5 or below it is removed."""
-        if name not in self._entries:
-            return
-        suspect, slot = self._entries[name]
-        if score <= THRESHOLD:
-            del self._entries[name]
-            return
-        self._entries[name] = replace(suspect, score=score, suggested=suggested), slot
+        """Change the score of a suspect, not its age."""
+        if name in self._entries:
+            suspect, slot = self._entries[name]
+            self._entries[name] = replace(suspect, score=score, suggested=suggested), slot
+
+    def remove(self, name: str) -> None:
+        """Remove a row that is no suspect any more."""
+        self._entries.pop(name, None)
 
     def set_decided(self, names: Iterable[str]) -> None:
         """Set all ids that are decided: they are removed, and not added until undone."""
@@ -86,4 +85,4 @@ class ReviewQueue:
 
     def _weight(self, entry: tuple[Suspect, int]) -> float:
         suspect, slot = entry
-        return float((suspect.score - THRESHOLD) * 0.5 ** ((self.now - slot) / self.half_life))
+        return float(suspect.score * 0.5 ** ((self.now - slot) / self.half_life))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from tamis.data import Samples
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
 from tamis.noise import pairs
+from tamis.review.calibration import LEAST_ROWS, SUSPECT, Calibration, fit_calibration, judge
 from tamis.review.held_labels import (
     LIKELIEST,
     DenseLabels,
@@ -20,6 +22,7 @@ from tamis.review.held_labels import (
     SparseLabels,
     likeliest,
 )
+from tamis.review.judge import SoftLabels, leave_one_out, random_features
 from tamis.selectors.plausible.candidates import in_range
 
 SMOOTHING = 0.003
@@ -67,19 +70,24 @@ class LabelScorer:
     Without rows `held`, by the probabilities of the model alone. The rows held in a buffer add two
     things: the confusion matrix of their labels, fitted by expectation and maximisation, and the
     probable classes of the nearest neighbours. So a label that is often given by mistake is
-    doubted sooner than one that is never. The overall noise rate plays no part: a model trained on
-    noisy labels has it in its probabilities already.
+    doubted sooner than one that is never. From 100 rows held on, scores are calibrated: their mean
+    on these rows is 1 - `clean_ratio`, the estimated share of wrong labels.
 
     With more than 128 classes, the confusion is that of each row's label with its 8 likeliest
     classes, and the 64 nearest rows vote: no matrix of classes by classes, or of rows held by
     classes, is kept.
     """
 
-    def __init__(self, view: ModelView, held: Samples | None = None) -> None:
+    def __init__(
+        self, view: ModelView, held: Samples | None = None, *, calibrate: bool = True
+    ) -> None:
         self.view = view
+        self._calibrate = calibrate
         self._count = 0  # of classes, once there was a row
         self._held: HeldLabels | None = None
         self._ids: Tensor | None = None
+        self._rows: Samples | None = None
+        self._features: Tensor | None = None
         if held is None or not len(held):
             return
         classes: Tensor | None = None
@@ -102,10 +110,12 @@ class LabelScorer:
             if classes is None
             else SparseLabels(classes, log_probabilities, held.labels, self._count)
         )
+        self._rows = held
         if features is None:
             return
         self._ids = held.ids
-        self._vectors = self._scaler.unit_vectors(features if usable.all() else features[usable])
+        self._features = features if usable.all() else features[usable]
+        self._vectors = self._scaler.unit_vectors(self._features)
 
     @property
     def confusion(self) -> Tensor | None:
@@ -124,17 +134,23 @@ class LabelScorer:
             found = found + self._held.log_relative(samples.labels)
         return found.log_softmax(dim=1)
 
+    @property
+    def clean_ratio(self) -> float | None:
+        """The estimated share of right labels among the rows held; None with too few of them."""
+        return self.calibration.clean_ratio if self.calibration else None
+
+    @property
+    def threshold(self) -> float:
+        """The score above which a label is suspect."""
+        return self.calibration.threshold if self.calibration else SUSPECT
+
     def scores(self, samples: Samples) -> tuple[Tensor, Tensor]:
-        """Return p(other) / (p(other) + p(given)) for the likeliest other class, and that class."""
-        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
-        other = torch.empty_like(samples.labels)
-        for rows in self._parts(samples):
-            part = samples[rows]
-            lead[rows], other[rows] = lead_of_other(self.log_posterior(part), part.labels)
-        return lead.sigmoid(), other
+        """Return the probability that each label is wrong, and the likeliest other class."""
+        leads, others = self._leads(samples)
+        return self.calibration.scores(leads) if self.calibration else leads.sigmoid(), others
 
     def candidates(self, samples: Samples) -> Tensor:
-        """Return the rows whose score may exceed 0.5, found without their neighbours.
+        """Return the rows that may be suspects, found without their neighbours.
 
         Votes of neighbours differ by a factor of `(1 + SMOOTHING) / SMOOTHING` at the most. Most
         rows of a trained model are beyond that, and need no comparison.
@@ -146,8 +162,46 @@ class LabelScorer:
             if self._held:
                 found = found + self._held.log_relative(part.labels)
             lead[rows], _ = lead_of_other(found, part.labels)
+        least = self.calibration.least_lead if self.calibration else 0.0
         most = math.log((1 + SMOOTHING) / SMOOTHING)
-        return (lead > -most - TOLERANCE).nonzero()[:, 0]
+        return (lead > least - most - TOLERANCE).nonzero()[:, 0]
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How scores follow from leads; None with fewer than `LEAST_ROWS` rows held.
+
+        Nothing in it may depend on labels that the model has memorised. So labels are predicted
+        by linear models, each by the other rows alone. The one on the features of the model is
+        accurate, and fits the clean ratio. Those on random features of the inputs know nothing of
+        the model, and show how far its evidence can be trusted.
+        """
+        if not self._calibrate or not self._held or not self._rows:
+            return None
+        if len(self._rows) < LEAST_ROWS:
+            return None
+        labels, classes = self._rows.labels.cpu(), self._count
+        leads = self._leads(self._rows)[0].cpu()
+        given = SoftLabels(labels[:, None], torch.ones(len(labels), 1))
+        probable, inputs = self._held.posteriors(), random_features(self._rows.inputs)
+        guess = leads.sigmoid().mean().item()
+        apart = [
+            judge(leave_one_out(inputs, targets, classes), labels, classes, guess)
+            for targets in (given, probable)
+        ]
+        clean_ratio = apart[-1].clean_ratio
+        if self._features is not None:
+            by_features = leave_one_out(self._features, probable, classes)
+            clean_ratio = judge(by_features, labels, classes, guess).clean_ratio
+        return fit_calibration(leads, clean_ratio, apart, classes)
+
+    def _leads(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Return the log odds of the likeliest other class against the label, and that class."""
+        lead = torch.empty(len(samples), dtype=torch.double, device=samples.labels.device)
+        other = torch.empty_like(samples.labels)
+        for rows in self._parts(samples):
+            part = samples[rows]
+            lead[rows], other[rows] = lead_of_other(self.log_posterior(part), part.labels)
+        return lead, other
 
     def _likeliest(self, held: Samples) -> tuple[Tensor, Tensor]:
         """Return the likeliest classes of each row, and their log probabilities."""

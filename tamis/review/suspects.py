@@ -11,8 +11,6 @@ from tamis.model_view import ModelView
 from tamis.review.scorer import LabelScorer
 from tamis.runs import Suspect
 
-THRESHOLD = 0.5
-"""Score above which a label is suspect: another class is likelier than the given one."""
 Rows = Iterable[tuple[Samples, Sequence[str]]]
 """Samples, each with the ids of its rows as text."""
 
@@ -38,7 +36,7 @@ def find_suspects(
             continue
         samples, ids = samples[torch.tensor(candidates)], [ids[row] for row in candidates]
         scores, others = scorer.scores(samples)
-        for row in (scores > THRESHOLD).nonzero()[:, 0].tolist():
+        for row in (scores > scorer.threshold).nonzero()[:, 0].tolist():
             number = int(samples.ids[row])
             found.append(
                 Suspect(

@@ -23,7 +23,7 @@ COLUMNS = ("id", "given", "suggested", "score")
 class Suspect:
     """A row whose label the model doubts, with labels by name.
 
-    `score` runs from 0.5, another class is as likely as the given one, to 1, another is certain.
+    `score` is the probability that the label is wrong, calibrated where enough rows were held.
     `row` is the number of the sample and `slot` the slot it arrived in; both may be unknown.
     `preview` is what a person sees of the row, and `probabilities` are those of the likeliest
     classes by the model. Both are empty in an index, and not compared.
@@ -86,7 +86,7 @@ def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
     writer.writerow(COLUMNS)
     for suspect in suspects:
         texts = [disarm(text) for text in (suspect.id, suspect.given, suspect.suggested)]
-        writer.writerow([*texts, f"{suspect.score:.4f}"])
+        writer.writerow([*texts, f"{suspect.score:.6f}"])
     write_atomically(path, out.getvalue().encode(), private=True)
 
 

@@ -34,7 +34,7 @@ def test_old_ones_fade() -> None:
     queue = ReviewQueue(size=2, half_life=100)
     queue.update([suspect("old", 0.9)], 0)
     queue.update([suspect("new", 0.8)], 50)
-    assert ids(queue) == ["new", "old"]  # 0.4 * 0.5 ** 0.5 = 0.28 < 0.3
+    assert ids(queue) == ["new", "old"]  # 0.9 * 0.5 ** 0.5 = 0.64 < 0.8
     queue.update([suspect("old", 0.9)], 51)
     assert ids(queue) == ["old", "new"]
 
@@ -42,12 +42,13 @@ def test_old_ones_fade() -> None:
 def test_scored_again_the_age_stays() -> None:
     queue = ReviewQueue(half_life=100)
     queue.update([suspect("a", 0.9), suspect("b", 0.8)], 0)
-    queue.update([suspect("c", 0.7)], 100)
+    queue.update([suspect("c", 0.4)], 100)
     queue.rescore("b", 0.99, "fox")
     assert [(found.id, found.suggested) for found in queue.ranked()] == [
         ("b", "fox"), ("a", "dog"), ("c", "dog"),
     ]  # fmt: skip
-    queue.rescore("a", 0.5, "dog")
+    queue.remove("a")
+    queue.remove("never there")
     queue.rescore("never there", 0.9, "dog")
     assert ids(queue) == ["b", "c"]
 
