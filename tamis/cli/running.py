@@ -20,7 +20,6 @@ from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.prediction.rebuilding import model_arguments
 from tamis.runs import Decisions, RunMetadata, Suspect
-from tamis.selectors import Plausible
 from tamis.sources import Schema
 from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
@@ -111,8 +110,13 @@ def slot_note(slot: Slot) -> str:
     return ", ".join(parts)
 
 
-def print_outcome(run: TrainingRun, console: Console, trained_on: str) -> None:
-    """Print how a run ended: what was saved, what went wrong, what was rejected and why."""
+def print_outcome(
+    run: TrainingRun, console: Console, trained_on: str, newest: bool = False
+) -> None:
+    """Print how a run ended: what was saved, what went wrong, what was rejected and why.
+
+    With `newest`, the clean ratio of the newest rows is printed as well.
+    """
     verb = "Stopped after" if run.stop else "Trained for"
     saved = run.saved_slot == run.trainer.slots
     state = "all is saved, and --resume continues" if saved else "the last checkpoint is older"
@@ -122,7 +126,7 @@ def print_outcome(run: TrainingRun, console: Console, trained_on: str) -> None:
     rejects = run.trainer.validator.rejects
     if rejects.total:
         console.print(f"{rejects.summary()} See {rejects.path}.")
-    console.print(clean_ratio_sentence(run.trainer))
+    console.print(clean_ratio_sentence(run, newest))
 
 
 def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, console: Console) -> None:
@@ -134,26 +138,27 @@ def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, consol
     console.print(f"To predict: tamis predict {run.folder} FILE")
 
 
-def print_suspects(suspects: Sequence[Suspect], rows: int, console: Console) -> None:
-    """Print how many labels look wrong, and the worst."""
-    console.print(f"{len(suspects)} of {rows} labels look wrong; the worst:")
+def print_suspects(suspects: Sequence[Suspect], run: TrainingRun, console: Console) -> None:
+    """Print how many labels are wrong, how many of them are listed, and the worst."""
+    if run.labels:
+        console.print(f"About {run.labels.wrong} of {run.labels.rows} labels are wrong.")
+    console.print(f"{len(suspects)} suspects are listed; the worst:")
     for suspect in suspects[:PRINTED]:
         labels = f"{suspect.given}, rather {suspect.suggested}"
         console.print(f"  {suspect.id}: {labels} ({suspect.score:.3f})")
 
 
-def clean_ratio_sentence(trainer: Trainer) -> str:
-    """Return the estimated clean ratios: of the newest rows, and of those held.
+def clean_ratio_sentence(run: TrainingRun, newest: bool) -> str:
+    """Return the estimated clean ratio of all labels that were scored.
 
-    A model may memorise the labels of rows held, right or wrong, and `Plausible` then finds too
-    many right. Predictions made before learning are free of that, and have a band.
+    With `newest`, for a stream, also that of the newest rows, with its band; noise may have
+    changed. Where nothing was scored, it stands alone.
     """
     found = []
-    if isinstance(trainer.selector, Plausible):
-        ratio = trainer.selector.clean_ratio()
-        found += [] if ratio is None else [f"{ratio:.2f} of the rows held"]
-    if trainer.tracker:
-        value, low, high = trainer.tracker.estimate()
-        newest = "of the newest rows, by predictions made before learning from them"
-        found.append(f"{value:.2f} ({low:.2f} to {high:.2f}) {newest}")
+    if run.labels and run.labels.rows:
+        found.append(f"{1 - run.labels.wrong / run.labels.rows:.2f}")
+    if run.trainer.tracker and (newest or not found):
+        value, low, high = run.trainer.tracker.estimate()
+        rows = "of the newest rows, by predictions made before learning from them"
+        found.append(f"{value:.2f} ({low:.2f} to {high:.2f}) {rows}")
     return f"Estimated clean ratio: {'; '.join(found) or 'not known'}."

@@ -109,9 +109,9 @@ def train_stream(options: Namespace) -> int:
         stats = feed.stats()
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     counts += f", {stats.lost} lost" if stats.lost else ""
-    print_outcome(run, console, f"on {counts}")
+    print_outcome(run, console, f"on {counts}", newest=True)
     if suspects is not None:
-        print_suspects(suspects, len(trainer.buffer), console)
+        print_suspects(suspects, run, console)
     print_next_step(run, suspects, console)
     return 128 + run.stop.number if run.stop else 0
 

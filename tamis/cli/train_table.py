@@ -98,7 +98,7 @@ def train_table(options: Namespace) -> int:
         accuracy = trainer.accuracy(*test)
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
     if suspects is not None:
-        print_suspects(suspects, table.rows, console)
+        print_suspects(suspects, run, console)
     print_next_step(run, suspects, console)
     return 128 + run.stop.number if run.stop else 0
 

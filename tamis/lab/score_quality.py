@@ -17,8 +17,8 @@ from torch import Tensor
 from tamis.data import Samples, concat
 from tamis.lab.scene import PLACES, Scene
 from tamis.lab.suspect_quality import average_precision, clean_of
-from tamis.lab.tables import Cell as TableCell
 from tamis.lab.tables import LABEL, split, write
+from tamis.lab.tables import Cell as TableCell
 from tamis.review.scorer import LabelScorer, spread_over
 from tamis.selectors import Plausible
 from tamis.sources import Validator, open_table
@@ -46,8 +46,8 @@ class Measured(Cell):
 
     `kind`: calibrated or raw. `ece` and `ece_mass` are expected calibration errors over 15 bins
     of equal width and of equally many rows. `expected` is the sum of the scores, `wrong` the true
-    number of wrong labels, `suspects` how many labels are suspect. `most_equal` rows have the same
-    score in six digits, the most common one.
+    number of wrong labels, `suspects` how many labels are suspect. `extreme` scores are 1.0000 in
+    four digits.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Measured(Cell):
     wrong: int
     expected: float
     suspects: int
-    most_equal: int
+    extreme: int
     highest: float
 
 
@@ -145,7 +145,7 @@ def measure(cell: Cell, kind: str, scores: Tensor, wrong: Tensor, threshold: flo
         int(wrong.sum()),
         scores.sum().item(),
         int((scores > threshold).sum()),
-        int(scores.round(decimals=6).unique(return_counts=True)[1].max()),
+        int((scores >= 0.99995).sum()),
         scores.max().item(),
     )
 
@@ -171,9 +171,9 @@ def area_under_curve(scores: Tensor, wrong: Tensor) -> float:
     """Return how often a wrong label has a higher score than a right one; equal ones count half."""
     _, place, counts = scores.unique(return_inverse=True, return_counts=True)
     ranks = counts.cumsum(0) - (counts - 1) / 2
-    bad = wrong.sum()
-    above = ranks[place][wrong].sum() - bad * (bad + 1) / 2
-    return (above / (bad * (len(wrong) - bad))).item()
+    bad = int(wrong.sum())
+    above = ranks[place][wrong].sum().item() - bad * (bad + 1) / 2
+    return above / (bad * (len(wrong) - bad))
 
 
 def bins_of(cell: Cell, kind: str, scores: Tensor, wrong: Tensor) -> list[Bin]:

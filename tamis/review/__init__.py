@@ -14,11 +14,12 @@ from tamis.review.previews import (
 from tamis.review.queue import ReviewQueue
 from tamis.review.records import HeldRecords, TableRows
 from tamis.review.scorer import LabelScorer
-from tamis.review.suspects import Rows, find_suspects
+from tamis.review.suspects import LabelCheck, Rows, check_labels, find_suspects
 
 __all__ = [
     "Corrections",
     "HeldRecords",
+    "LabelCheck",
     "LabelScorer",
     "LiveSuspects",
     "Neighbour",
@@ -26,6 +27,7 @@ __all__ = [
     "ReviewQueue",
     "Rows",
     "TableRows",
+    "check_labels",
     "encode_png",
     "find_neighbours",
     "find_suspects",

@@ -22,10 +22,11 @@ from tamis.review.judge import Prediction
 
 LEAST_ROWS = 100
 """Rows held below which scores are not calibrated: too few to fit anything to."""
-PRIOR_ROWS = 10.0
+PRIOR_ROWS = 30.0
 """Rows that the uncalibrated share of wrong labels counts for in the fit of the clean ratio."""
-SLOPES = torch.logspace(-2, 1, 61, dtype=torch.float64)
-NEGATIVE_LOG_PRIOR = SLOPES.log().square() / 2
+SLOPES = torch.logspace(-2, 0.18, 45, dtype=torch.float64)
+"""From 0.01 to 1.5: evidence may be nearly worthless; it is hardly worth more than it says."""
+NEGATIVE_LOG_PRIOR = 2 * SLOPES.log().square()
 """Negative log prior over slopes; favours 1, the evidence as it is."""
 HALVINGS = 60
 """Halvings of the interval in which an offset is looked for."""
@@ -102,29 +103,29 @@ def fit_calibration(
 
     A judgement of accuracy a agrees with a right label with probability a, with a wrong one with
     probability (1 - a) / (classes - 1). At every slope the offset is the one that gives the
-    scores the mean 1 - `clean_ratio`; the slope is the likeliest.
+    scores the mean 1 - `clean_ratio`; the slope is the posterior mean of its logarithm.
     """
     lead = compressed(leads)
-    offsets = offsets_for(lead, 1 - clean_ratio)
+    offsets = offsets_for(lead, SLOPES, 1 - clean_ratio)
     wrong = (SLOPES[:, None] * lead + offsets[:, None]).sigmoid()
     likelihood = -NEGATIVE_LOG_PRIOR
     for agrees, accuracy, _ in judgements:
         agree = accuracy + wrong * ((1 - accuracy) / (classes - 1) - accuracy)
         each = torch.where(agrees, agree, 1 - agree).clamp_min(1e-9).log()
         likelihood = likelihood + each.sum(dim=1) / len(judgements)
-    best = int(likelihood.argmax())
-    return Calibration(
-        SLOPES[best].item(), offsets[best].item(), clean_ratio, threshold_of(wrong[best])
-    )
+    slope = (likelihood.softmax(dim=0) @ SLOPES.log()).exp()
+    offset = offsets_for(lead, slope[None], 1 - clean_ratio)
+    threshold = threshold_of((slope * lead + offset).sigmoid())
+    return Calibration(slope.item(), offset.item(), clean_ratio, threshold)
 
 
-def offsets_for(lead: Tensor, mean: float) -> Tensor:
-    """Return, for every slope, the offset at which the scores have this mean."""
-    farthest = SLOPES * lead.abs().max() + abs(math.log(mean / (1 - mean))) + 1
-    low, high = -farthest, farthest
+def offsets_for(lead: Tensor, slopes: Tensor, mean: float) -> Tensor:
+    """Return, for each slope, the offset at which the scores have this mean."""
+    high = slopes * lead.abs().max() + abs(math.log(mean / (1 - mean))) + 1
+    low = -high
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        below = (SLOPES[:, None] * lead + middle[:, None]).sigmoid().mean(dim=1) < mean
+        below = (slopes[:, None] * lead + middle[:, None]).sigmoid().mean(dim=1) < mean
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
     return (low + high) / 2
 

@@ -15,7 +15,7 @@ RIDGE = 0.02
 """Penalty on squared weights, for each row."""
 MOST_COLUMNS = 1024
 """Columns that are used at the most: every second, third, and so on of more."""
-RANDOM_FEATURES = 256
+RANDOM_FEATURES = 512
 """Random features of the inputs."""
 FARTHEST = 5.0
 """Standard deviations at which inputs are cut off."""
@@ -68,7 +68,8 @@ def random_features(inputs: Tensor) -> Tensor:
     generator, width = torch.Generator().manual_seed(0), scaled.shape[1]
     weights = torch.randn(width, RANDOM_FEATURES, generator=generator, dtype=scaled.dtype)
     offsets = torch.randn(RANDOM_FEATURES, generator=generator, dtype=scaled.dtype)
-    return (scaled @ weights / width**0.5 + offsets).relu_()
+    sums: Tensor = scaled @ weights / width**0.5 + offsets
+    return sums.relu_()
 
 
 def every_nth(columns: Tensor) -> Tensor:

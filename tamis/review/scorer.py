@@ -188,10 +188,13 @@ class LabelScorer:
             judge(leave_one_out(inputs, targets, classes), labels, classes, guess)
             for targets in (given, probable)
         ]
-        clean_ratio = apart[-1].clean_ratio
+        by_features = apart[-1]
         if self._features is not None:
-            by_features = leave_one_out(self._features, probable, classes)
-            clean_ratio = judge(by_features, labels, classes, guess).clean_ratio
+            by_features = judge(
+                leave_one_out(self._features, probable, classes), labels, classes, guess
+            )
+        # Measured: the one errs on the low side, the other on the high side.
+        clean_ratio = (by_features.clean_ratio + 1 - guess) / 2
         return fit_calibration(leads, clean_ratio, apart, classes)
 
     def _leads(self, samples: Samples) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -15,6 +16,28 @@ Rows = Iterable[tuple[Samples, Sequence[str]]]
 """Samples, each with the ids of its rows as text."""
 
 
+@dataclass(frozen=True)
+class LabelCheck:
+    """What came of all labels: the suspects, worst first, of so many rows, and the clean ratio.
+
+    `clean_ratio` is None where too few rows were held to estimate it.
+    """
+
+    suspects: list[Suspect]
+    rows: int
+    clean_ratio: float | None
+
+    @property
+    def wrong(self) -> int:
+        """The number of wrong labels to be expected: the sum of the scores of all rows.
+
+        Of rows that are not held it is that of as many rows held.
+        """
+        if self.clean_ratio is None:
+            return len(self.suspects)
+        return round((1 - self.clean_ratio) * self.rows)
+
+
 def find_suspects(
     view: ModelView,
     rows: Rows,
@@ -23,14 +46,28 @@ def find_suspects(
     *,
     rows_per_slot: int | None = None,
 ) -> list[Suspect]:
-    """Return the rows whose label looks wrong, worst first, in one pass through all rows.
+    """Return the rows whose label looks wrong, worst first: the suspects of `check_labels`."""
+    return check_labels(view, rows, classes, held, rows_per_slot=rows_per_slot).suspects
 
-    `classes` names the labels. `held`, `trainer.held()`, makes the list better (`LabelScorer`).
-    With `rows_per_slot`, slots are counted from the numbers of the samples.
+
+def check_labels(
+    view: ModelView,
+    rows: Rows,
+    classes: Sequence[str],
+    held: Samples | None = None,
+    *,
+    rows_per_slot: int | None = None,
+) -> LabelCheck:
+    """Score the labels of all rows, in one pass, and return the suspects and the clean ratio.
+
+    `classes` names the labels. `held`, `trainer.held()`, makes the list better, and scores
+    probabilities (`LabelScorer`). With `rows_per_slot`, slots are counted from the numbers of the
+    samples.
     """
     scorer = LabelScorer(view, held)
-    found = []
+    found, count = [], 0
     for samples, ids in rows:
+        count += len(samples)
         candidates = scorer.candidates(samples).tolist() if len(samples) else []
         if not candidates:
             continue
@@ -48,4 +85,5 @@ def find_suspects(
                     None if rows_per_slot is None else number // rows_per_slot,
                 )
             )
-    return sorted(found, key=lambda suspect: -suspect.score)
+    suspects = sorted(found, key=lambda suspect: -suspect.score)
+    return LabelCheck(suspects, count, scorer.clean_ratio)

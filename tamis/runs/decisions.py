@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tamis.checkpoint import locked
-from tamis.runs.json_lines import JsonObject, Tail, add_line
+from tamis.runs.json_lines import JsonObject, Tail, add_line, int_or_none
 from tamis.runs.metadata import now
-from tamis.runs.suspects import int_or_none
 
 Action = Literal["keep", "relabel", "drop", "skip", "undo"]
 ACTIONS: tuple[Action, ...] = get_args(Action)

@@ -144,3 +144,8 @@ def read_all(handle: int) -> bytes:
     while piece := os.read(handle, 2**20):
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def int_or_none(value: object) -> int | None:
+    """Return an integer as it is, and None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

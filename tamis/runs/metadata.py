@@ -13,6 +13,7 @@ import torch
 
 from tamis.checkpoint import write_atomically
 from tamis.checkpoint.manifest import versions as versions_here
+from tamis.runs.json_lines import int_or_none
 from tamis.runs.layout import RunFiles
 
 End = Literal["done", "stopped", "diverged"]
@@ -35,6 +36,8 @@ class RunMetadata:
     ended: how the run ended; None while it runs, and after a crash
     source: path of the file or folder that was trained on, where there is one
     digest: checksum of its content
+    scored: labels that were scored at the end; None before
+    wrong: how many of them are wrong: the sum of their scores
     """
 
     name: str = ""
@@ -48,6 +51,8 @@ class RunMetadata:
     ended: End | None = None
     source: str = ""
     digest: str = ""
+    scored: int | None = None
+    wrong: int | None = None
 
     def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
         """Return a copy with the present time and the installed versions."""
@@ -73,19 +78,21 @@ def read_metadata(folder: Path) -> RunMetadata:
         return RunMetadata()
     if not isinstance(found, dict):
         return RunMetadata()
-    slots, ended = found.get("slots"), found.get("ended")
+    ended = found.get("ended")
     return RunMetadata(
         name=str(found.get("name") or ""),
         classes=tuple(str(name) for name in as_list(found.get("classes"))),
         input_shape=tuple(n for n in as_list(found.get("input_shape")) if isinstance(n, int)),
         columns=tuple(str(name) for name in as_list(found.get("columns"))),
-        slots=slots if isinstance(slots, int) else None,
+        slots=int_or_none(found.get("slots")),
         settings=as_dict(found.get("settings")),
         versions=as_dict(found.get("versions")),
         started=str(found.get("started") or ""),
         ended=ended if ended in get_args(End) else None,
         source=str(found.get("source") or ""),
         digest=str(found.get("digest") or ""),
+        scored=int_or_none(found.get("scored")),
+        wrong=int_or_none(found.get("wrong")),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis.checkpoint import write_atomically
-from tamis.runs.json_lines import JsonObject
+from tamis.runs.json_lines import JsonObject, int_or_none
 from tamis.runs.layout import RunFiles
 from tamis.runs.spreadsheet import disarm, rearm
 
@@ -66,11 +66,6 @@ class Suspect:
                 if isinstance(share, int | float) and 0 <= share <= 1
             },
         )
-
-
-def int_or_none(value: object) -> int | None:
-    """Return an integer as it is, and None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def write_suspects(folder: Path, suspects: Iterable[Suspect]) -> None:

@@ -83,7 +83,9 @@ class RunRecorder:
         if not resumed:
             for name in OF_ONE_RUN:
                 (self.folder / name).unlink(missing_ok=True)
-        self.metadata = replace(self.metadata, ended=None).begun(self.trainer.device)
+        self.metadata = replace(self.metadata, ended=None, scored=None, wrong=None).begun(
+            self.trainer.device
+        )
         write_metadata(self.folder, self.metadata)
         if self.schema:
             write_schema(self.folder / RunFiles.schema, self.schema)
@@ -185,6 +187,13 @@ class RunRecorder:
             self.folder, left, rows, classes, preview=self.preview, view=view, held=held,
             table=self.table,
         )  # fmt: skip
+
+    def count_labels(self, rows: int, wrong: int) -> None:
+        """Note how many labels were scored, and how many of them are wrong by their scores.
+
+        `end` writes both.
+        """
+        self.metadata = replace(self.metadata, scored=rows, wrong=wrong)
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""

@@ -25,9 +25,14 @@ def tiles_of(run: Run) -> list[Tile]:
         numbered("purity", history.mean("purity"), "right labels among picks"),
         numbered("coverage", history.last("coverage"), "of what is held, ever picked"),
     ]
-    if run.estimates.points:
+    metadata = run.metadata
+    if metadata.scored and metadata.wrong is not None:
+        note = f"about {metadata.wrong:,} of {metadata.scored:,} labels are wrong"
+        ratio = 1 - metadata.wrong / metadata.scored
+        tiles.append(Tile("clean ratio, estimated", f"{ratio:.2f}", note))
+    elif run.estimates.points:
         point = run.estimates.points[-1]
-        note = f"90% band {point.low:.2f} to {point.high:.2f}"
+        note = f"newest rows, 90% band {point.low:.2f} to {point.high:.2f}"
         tiles.append(Tile("clean ratio, estimated", f"{point.value:.2f}", note))
     if len(history):
         skipped = int(history.last("skipped") or 0)
@@ -41,7 +46,7 @@ def tiles_of(run: Run) -> list[Tile]:
             Tile("a slot", f"{1000 * seconds:.1f} ms", f"{len(history):,} slots"),
         ]
     decided = len(run.decisions.decided())
-    tiles.append(Tile("labels that look wrong", f"{len(run.suspects):,}", f"{decided:,} decided"))
+    tiles.append(Tile("suspects", f"{len(run.suspects):,}", f"{decided:,} decided"))
     return [tile for tile in tiles if tile.value]
 
 

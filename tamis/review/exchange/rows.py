@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tamis.errors import TamisError
 from tamis.runs import Decision, Decisions, RunFiles, Suspect, SuspectIndex, read_metadata
 from tamis.runs.decisions import ACTIONS
-from tamis.runs.suspects import int_or_none
+from tamis.runs.json_lines import int_or_none
 
 COLUMNS = (
     "id",
