@@ -172,7 +172,7 @@ def area_under_curve(scores: Tensor, wrong: Tensor) -> float:
     _, place, counts = scores.unique(return_inverse=True, return_counts=True)
     ranks = counts.cumsum(0) - (counts - 1) / 2
     bad = int(wrong.sum())
-    above = ranks[place][wrong].sum().item() - bad * (bad + 1) / 2
+    above = float(ranks[place][wrong].sum()) - bad * (bad + 1) / 2
     return above / (bad * (len(wrong) - bad))
 
 

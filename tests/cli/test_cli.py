@@ -54,13 +54,14 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
     assert main([*arguments, "--rows-per-slot", "50", "--slots", "600"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "2 rows rejected" in printed
-    pattern = r"clean ratio: (0\.\d+) of the rows held; (0\.\d+) \(([01]\.\d+) to ([01]\.\d+)\)"
-    ratio = re.search(pattern, printed)
-    assert ratio
-    held, newest, low, high = map(float, ratio.groups())
-    assert held == pytest.approx(0.7, abs=0.05)
-    assert low <= newest <= high
-    assert low <= 0.7 <= high
+    pattern = r"clean ratio: (0\.\d+)\. About (\d+) of 1348 labels are wrong\."
+    found = re.search(pattern, printed)
+    assert found
+    ratio, wrong_count = float(found[1]), int(found[2])
+    assert ratio == pytest.approx(0.7, abs=0.05)
+    assert ratio == pytest.approx(1 - wrong_count / 1348, abs=0.005)
+    about = json.loads((out / "about.json").read_text())
+    assert (about["scored"], about["wrong"]) == (1348, wrong_count)
     reasons = [
         json.loads(line)["reason"] for line in (out / "rejects.jsonl").read_text().splitlines()
     ]

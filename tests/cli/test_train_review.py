@@ -357,7 +357,9 @@ def test_a_stream_learns_from_decisions(table: Given, tmp_path: Path, capsys) ->
     assert main([*arguments, "--out", str(out), *extra]) == 0
     assert held_labels(out) == table.right
     assert EstimateHistory(out).points[-1].value > 0.9
-    found = re.search(r"(\d+) of 900 labels look wrong", " ".join(capsys.readouterr().out.split()))
+    found = re.search(
+        r"About (\d+) of 900 labels are wrong", " ".join(capsys.readouterr().out.split())
+    )
     assert found
     assert int(found[1]) < 60
 
