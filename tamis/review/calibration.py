@@ -24,10 +24,10 @@ LEAST_ROWS = 100
 """Rows held below which scores are not calibrated: too few to fit anything to."""
 PRIOR_ROWS = 30.0
 """Rows that the uncalibrated share of wrong labels counts for in the fit of the clean ratio."""
-SLOPES = torch.logspace(-2, 0.18, 45, dtype=torch.float64)
-"""From 0.01 to 1.5: evidence may be nearly worthless; it is hardly worth more than it says."""
-NEGATIVE_LOG_PRIOR = 2 * SLOPES.log().square()
-"""Negative log prior over slopes; favours 1, the evidence as it is."""
+WEIGHTS = torch.logspace(-2, 0.18, 45, dtype=torch.float64)
+"""Weights of the evidence, from 0.01 to 1.5: it may be worth next to nothing, but hardly more."""
+NEGATIVE_LOG_PRIOR = 2 * WEIGHTS.log().square()
+"""Negative log prior over weights; favours 1, the evidence as it is."""
 HALVINGS = 60
 """Halvings of the interval in which an offset is looked for."""
 SUSPECT = 0.5
@@ -36,27 +36,27 @@ SUSPECT = 0.5
 
 @dataclass(frozen=True)
 class Calibration:
-    """The probability that a label is wrong: sigmoid(slope * compressed lead + offset).
+    """The probability that a label is wrong: sigmoid(weight * compressed lead + offset).
 
     The lead is the log odds of the likeliest other class against the label. Both numbers are
     fitted (`fit_calibration`), so that scores have the mean 1 - `clean_ratio` on the rows held. The
     order of the rows is that of their leads. Labels with a score above `threshold` are suspects.
     """
 
-    slope: float
+    weight: float
     offset: float
     clean_ratio: float
     threshold: float = SUSPECT
 
     def scores(self, leads: Tensor) -> Tensor:
         """Return the probability that each label is wrong."""
-        return (self.slope * compressed(leads) + self.offset).sigmoid()
+        return (self.weight * compressed(leads) + self.offset).sigmoid()
 
     @property
     def least_lead(self) -> float:
         """The lead at which a score equals the threshold."""
         logit = math.log(self.threshold / (1 - self.threshold))
-        return 2 * math.sinh(min(max((logit - self.offset) / self.slope / 2, -700), 700))
+        return 2 * math.sinh(min(max((logit - self.offset) / self.weight / 2, -700), 700))
 
 
 class Judgement(NamedTuple):
@@ -102,30 +102,30 @@ def fit_calibration(
     """Return the calibration that explains best with which labels the judgements agree.
 
     A judgement of accuracy a agrees with a right label with probability a, with a wrong one with
-    probability (1 - a) / (classes - 1). At every slope the offset is the one that gives the
-    scores the mean 1 - `clean_ratio`; the slope is the posterior mean of its logarithm.
+    probability (1 - a) / (classes - 1). At every weight the offset is the one that gives the
+    scores the mean 1 - `clean_ratio`; the weight is the posterior mean of its logarithm.
     """
     lead = compressed(leads)
-    offsets = offsets_for(lead, SLOPES, 1 - clean_ratio)
-    wrong = (SLOPES[:, None] * lead + offsets[:, None]).sigmoid()
+    offsets = offsets_for(lead, WEIGHTS, 1 - clean_ratio)
+    wrong = (WEIGHTS[:, None] * lead + offsets[:, None]).sigmoid()
     likelihood = -NEGATIVE_LOG_PRIOR
     for agrees, accuracy, _ in judgements:
         agree = accuracy + wrong * ((1 - accuracy) / (classes - 1) - accuracy)
         each = torch.where(agrees, agree, 1 - agree).clamp_min(1e-9).log()
         likelihood = likelihood + each.sum(dim=1) / len(judgements)
-    slope = (likelihood.softmax(dim=0) @ SLOPES.log()).exp()
-    offset = offsets_for(lead, slope[None], 1 - clean_ratio)
-    threshold = threshold_of((slope * lead + offset).sigmoid())
-    return Calibration(slope.item(), offset.item(), clean_ratio, threshold)
+    weight = (likelihood.softmax(dim=0) @ WEIGHTS.log()).exp()
+    offset = offsets_for(lead, weight[None], 1 - clean_ratio)
+    threshold = threshold_of((weight * lead + offset).sigmoid())
+    return Calibration(weight.item(), offset.item(), clean_ratio, threshold)
 
 
-def offsets_for(lead: Tensor, slopes: Tensor, mean: float) -> Tensor:
-    """Return, for each slope, the offset at which the scores have this mean."""
-    high = slopes * lead.abs().max() + abs(math.log(mean / (1 - mean))) + 1
+def offsets_for(lead: Tensor, weights: Tensor, mean: float) -> Tensor:
+    """Return, for each weight, the offset at which the scores have this mean."""
+    high = weights * lead.abs().max() + abs(math.log(mean / (1 - mean))) + 1
     low = -high
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        below = (slopes[:, None] * lead + middle[:, None]).sigmoid().mean(dim=1) < mean
+        below = (weights[:, None] * lead + middle[:, None]).sigmoid().mean(dim=1) < mean
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
     return (low + high) / 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tamis import ModelView, Plausible, Samples
 from tamis.lab.scene import PLACES, Scene
 from tamis.lab.score_quality import Cell, by_rank, by_width, calibration_error, run_cell
 from tamis.lab.suspect_quality import clean_of
-from tamis.review import LabelScorer, check_labels
+from tamis.review import LabelScorer, LiveSuspects, check_labels, previewer
 from tamis.review.calibration import (
     Calibration,
     Judgement,
@@ -30,6 +31,8 @@ from tamis.review.judge import (
     random_features,
     standardised,
 )
+from tamis.review.live import Waiting
+from tamis.runs import SuspectIndex
 from tamis.training import Trainer
 
 
@@ -73,9 +76,9 @@ def test_wide_inputs_and_odd_values_have_random_features() -> None:
 
 
 def simulated(count: int = 4000) -> tuple[Tensor, Tensor, Prediction, Tensor]:
-    """Return true and given labels, a prediction that is right as often as it says, and leads.
+    """Return true and given labels, a prediction as accurate as it is confident, and leads.
 
-    The leads are three times too sure.
+    The leads are three times too large.
     """
     generator = torch.Generator().manual_seed(0)
     truth = torch.randint(3, (count,), generator=generator)
@@ -96,7 +99,7 @@ def test_scores_become_the_probabilities_that_they_should_be() -> None:
     assert found.clean_ratio == pytest.approx(0.75, abs=0.05)
     calibration = fit_calibration(leads, 0.75, [found], 3)
     assert compressed(leads).std() > 5
-    assert calibration.slope == pytest.approx(1 / 3, rel=0.3)
+    assert calibration.weight == pytest.approx(1 / 3, rel=0.3)
     scores = calibration.scores(leads)
     assert scores.mean().item() == pytest.approx(0.25, abs=1e-9)
     for part in scores.sort().indices.split(800):
@@ -105,29 +108,29 @@ def test_scores_become_the_probabilities_that_they_should_be() -> None:
         )
 
 
-def test_the_slope_is_that_of_a_loop() -> None:
+def test_the_weight_is_that_of_a_loop() -> None:
     _, given, prediction, leads = simulated(60)
     judgements = [judge(prediction, given, 3, 0.25), Judgement(given == 0, leads.sigmoid(), 0.5)]
     found = fit_calibration(leads, 0.7, judgements, 3)
     lead, weights, logs = compressed(leads).tolist(), [], []
     for step in range(45):
-        slope = 10 ** (-2 + 2.18 * step / 44)
+        weight = 10 ** (-2 + 2.18 * step / 44)
         low, high = -1000.0, 1000.0
         for _ in range(100):
             middle = (low + high) / 2
-            mean = sum(1 / (1 + math.exp(-slope * x - middle)) for x in lead) / 60
+            mean = sum(1 / (1 + math.exp(-weight * x - middle)) for x in lead) / 60
             low, high = (middle, high) if mean < 0.3 else (low, middle)
-        total = -2 * math.log(slope) ** 2
+        total = -2 * math.log(weight) ** 2
         for agrees, accuracy, _ in judgements:
             for x, same, right in zip(lead, agrees.tolist(), accuracy.tolist(), strict=True):
-                wrong = 1 / (1 + math.exp(-slope * x - low))
+                wrong = 1 / (1 + math.exp(-weight * x - low))
                 agree = (1 - wrong) * right + wrong * (1 - right) / 2
                 total += math.log(max(agree if same else 1 - agree, 1e-9)) / 2
         weights.append(total)
-        logs.append(math.log(slope))
+        logs.append(math.log(weight))
     shares = [math.exp(total - max(weights)) for total in weights]
     expected = sum(map(lambda share, log: share * log, shares, logs)) / sum(shares)
-    assert found.slope == pytest.approx(math.exp(expected), rel=1e-6)
+    assert found.weight == pytest.approx(math.exp(expected), rel=1e-6)
 
 
 def test_scores_rise_with_leads_and_invert() -> None:
@@ -181,6 +184,21 @@ def test_the_sum_of_scores_is_the_number_of_wrong_labels() -> None:
     )
 
 
+def test_suspects_of_a_run_in_progress_have_the_same_scores(tmp_path: Path) -> None:
+    trainer = trained()
+    held, classes = trainer.held(), list("0123456789")
+    names = list(map(str, held.ids.tolist()))
+    live = LiveSuspects(tmp_path, trainer, classes, previewer((64,)), every=1)
+    for slot, part in enumerate(torch.arange(len(held)).split(20)):
+        live._waiting.append(Waiting(held[part], [names[at] for at in part], [slot] * len(part)))
+    live.rescore(0)
+    expected = check_labels(trainer.averaged, [(held, names)], classes, held).suspects
+    scores = {one.id: (one.suggested, pytest.approx(one.score, abs=1e-6)) for one in expected}
+    found = {one.id: (one.suggested, one.score) for one in SuspectIndex(tmp_path)}
+    assert len(found) > 200
+    assert found == scores
+
+
 def test_calibration_changes_no_ranking_and_makes_no_pile_of_ones() -> None:
     trainer = trained()
     held = trainer.held()
@@ -215,7 +233,7 @@ def test_no_candidate_is_passed_over_that_calibration_would_list() -> None:
     for threshold in (0.05, 0.5, 0.9):
         fitted = scorer.calibration
         assert fitted
-        scorer.calibration = Calibration(fitted.slope, fitted.offset, 0.7, threshold)
+        scorer.calibration = Calibration(fitted.weight, fitted.offset, 0.7, threshold)
         listed = (scorer.scores(held)[0] > threshold).nonzero()[:, 0].tolist()
         assert set(listed) <= set(scorer.candidates(held).tolist())
 
@@ -235,7 +253,7 @@ def test_scores_of_digits_are_calibrated() -> None:
 @pytest.mark.parametrize("seed", [3, 4])
 @pytest.mark.parametrize("noise", ["symmetric", "pair"])
 def test_scores_of_the_board_are_calibrated(noise: str, seed: int) -> None:
-    """On seeds that no constant was chosen on; pair noise from a half on cannot be told."""
+    """On seeds that no constant was chosen on; pair noise from a half on is ambiguous."""
     threads = torch.get_num_threads()
     for ratio in (0.9, 0.7, 0.5, 0.3) if noise == "symmetric" else (0.9, 0.7):
         calibrated, raw = run_cell(Cell("digits", noise, ratio, seed))[0]

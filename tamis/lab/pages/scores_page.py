@@ -15,7 +15,7 @@ COUNTS = ("wrong", "expected", "suspects")
 
 
 def ambiguous(cell: Cell) -> bool:
-    """Return whether the truth cannot be told: a class has another label as often as its own."""
+    """Return whether nothing reveals the truth: a class has another label as often as its own."""
     return cell.noise == "pair" and cell.clean_ratio <= 0.5
 
 
@@ -61,8 +61,7 @@ def average(lines: Sequence[Measured], kind: str, name: str, form: str) -> str:
 def draw_reliability(bins: Sequence[Bin], board: Sequence[str]) -> Figure:
     """Draw the share of wrong labels against the score, a panel for each data set of the board.
 
-    All rows of a data set are pooled, but for cells whose truth cannot be told. The last panel has
-    the tables.
+    All rows of a data set are pooled, but for ambiguous cells. The last panel has the tables.
     """
     groups: dict[str, list[Bin]] = {}
     for part in bins:
