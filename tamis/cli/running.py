@@ -140,8 +140,8 @@ def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, consol
 
 def print_suspects(suspects: Sequence[Suspect], run: TrainingRun, console: Console) -> None:
     """Print how many labels are wrong, how many of them are listed, and the worst."""
-    if run.labels:
-        console.print(f"About {run.labels.wrong} of {run.labels.rows} labels are wrong.")
+    counts = run.recorder.metadata
+    console.print(f"About {counts.wrong} of {counts.scored} labels are wrong.")
     console.print(f"{len(suspects)} suspects are listed; the worst:")
     for suspect in suspects[:PRINTED]:
         labels = f"{suspect.given}, rather {suspect.suggested}"
@@ -154,9 +154,8 @@ def clean_ratio_sentence(run: TrainingRun, newest: bool) -> str:
     With `newest`, for a stream, also that of the newest rows, with its band; noise may have
     changed. Where nothing was scored, it stands alone.
     """
-    found = []
-    if run.labels and run.labels.rows:
-        found.append(f"{1 - run.labels.wrong / run.labels.rows:.2f}")
+    ratio = run.recorder.metadata.clean_ratio
+    found = [] if ratio is None else [f"{ratio:.2f}"]
     if run.trainer.tracker and (newest or not found):
         value, low, high = run.trainer.tracker.estimate()
         rows = "of the newest rows, by predictions made before learning from them"

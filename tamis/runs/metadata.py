@@ -54,6 +54,11 @@ class RunMetadata:
     scored: int | None = None
     wrong: int | None = None
 
+    @property
+    def clean_ratio(self) -> float | None:
+        """The share of right labels among those scored; None before the end."""
+        return None if not self.scored or self.wrong is None else 1 - self.wrong / self.scored
+
     def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
         """Return a copy with the present time and the installed versions."""
         return replace(self, versions=versions_here(torch.device(device)), started=now())

@@ -13,6 +13,7 @@ from tamis.model_view.passes import last_linear
 from tamis.review import (
     Corrections,
     HeldRecords,
+    LabelCheck,
     LiveSuspects,
     Rows,
     TableRows,
@@ -188,12 +189,9 @@ class RunRecorder:
             table=self.table,
         )  # fmt: skip
 
-    def count_labels(self, rows: int, wrong: int) -> None:
-        """Note how many labels were scored, and how many of them are wrong by their scores.
-
-        `end` writes both.
-        """
-        self.metadata = replace(self.metadata, scored=rows, wrong=wrong)
+    def count_labels(self, checked: LabelCheck) -> None:
+        """Note how many labels were scored, and how many of them are wrong; `end` writes both."""
+        self.metadata = replace(self.metadata, scored=checked.rows, wrong=checked.wrong)
 
     def end(self, ended: End) -> None:
         """Write down how the run ended."""

@@ -15,7 +15,7 @@ from tamis.errors import TamisError
 from tamis.monitoring import Accuracy, Monitor
 from tamis.monitoring.collapse import NO_INFORMATION
 from tamis.monitoring.logger_group import LoggerGroup
-from tamis.review import LabelCheck, Rows, check_labels
+from tamis.review import Rows, check_labels
 from tamis.review.scorer import spread_over
 from tamis.runs import RunFiles, RunMetadata, Suspect, write_suspects_csv
 from tamis.runs.metadata import End
@@ -113,7 +113,6 @@ class TrainingRun:
         self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
         self.stop = StopSignal()
         self.resumed = self.finished = False
-        self.labels: LabelCheck | None = None
         self.save_error = ""
         self.saved_slot: int | None = None
         self._others = {"monitor": self.monitor, "recorder": self.recorder, **(others or {})}
@@ -315,17 +314,16 @@ class TrainingRun:
     def _list_suspects(self, rows: Callable[[], Rows], rows_per_slot: int | None) -> list[Suspect]:
         view, held = self.trainer.averaged, spread_over(self.trainer.held())
         classes = self.recorder.metadata.classes
-        self.labels = check_labels(
+        checked = check_labels(
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
         )
-        found = self.labels.suspects
-        self.recorder.count_labels(self.labels.rows, self.labels.wrong)
-        suspects = self.recorder.undecided(found)
+        self.recorder.count_labels(checked)
+        suspects = self.recorder.undecided(checked.suspects)
         with self._writing(RunFiles.table):
             write_suspects_csv(self.folder / RunFiles.table, suspects)
         if not self.stop:  # previews take time, and somebody waits for the end
             with self._writing(f"{RunFiles.suspects} or {RunFiles.neighbours}"):
-                self.recorder.write_suspects(found, self._in_time(rows()))
+                self.recorder.write_suspects(checked.suspects, self._in_time(rows()))
         return suspects
 
     def _end(self, ended: End) -> None:

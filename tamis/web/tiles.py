@@ -26,10 +26,9 @@ def tiles_of(run: Run) -> list[Tile]:
         numbered("coverage", history.last("coverage"), "of what is held, ever picked"),
     ]
     metadata = run.metadata
-    if metadata.scored and metadata.wrong is not None:
+    if metadata.clean_ratio is not None:
         note = f"about {metadata.wrong:,} of {metadata.scored:,} labels are wrong"
-        ratio = 1 - metadata.wrong / metadata.scored
-        tiles.append(Tile("clean ratio, estimated", f"{ratio:.2f}", note))
+        tiles.append(Tile("clean ratio, estimated", f"{metadata.clean_ratio:.2f}", note))
     elif run.estimates.points:
         point = run.estimates.points[-1]
         note = f"newest rows, 90% band {point.low:.2f} to {point.high:.2f}"

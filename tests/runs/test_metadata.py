@@ -15,8 +15,11 @@ RUN = RunMetadata(
 
 
 def test_it_comes_back(tmp_path: Path) -> None:
-    write_metadata(tmp_path, replace(RUN, ended="done"))
+    write_metadata(tmp_path, replace(RUN, ended="done", scored=200, wrong=50))
     found = read_metadata(tmp_path)
+    assert (found.scored, found.wrong, found.clean_ratio) == (200, 50, 0.75)
+    found = replace(found, scored=None, wrong=None)
+    assert found.clean_ratio is None
     assert found.settings == {"k": 32, "path": "a"}
     assert replace(found, settings=RUN.settings, ended=None) == RUN
     assert found.ended == "done"

@@ -34,6 +34,7 @@ from tamis.checkpoint import MismatchError, files, generations, load_model
 from tamis.data import Picks, concat
 from tamis.models import mlp, start
 from tamis.noise.alarm import Change
+from tamis.review import LabelCheck
 from tamis.runs import (
     Decision,
     Decisions,
@@ -565,7 +566,8 @@ def test_at_the_end_the_worst_are_on_the_page_and_all_in_the_table(
 ) -> None:
     """What was decided in this folder stays on the page, which shows it, and not in the table."""
     found = [Suspect(str(n), "0", "1", 1 - n / 200_000, n) for n in range(50_002)]
-    monkeypatch.setattr("tamis.training.run.find_suspects", lambda *_, **__: found)
+    checked = LabelCheck(found, 60_000, 0.9)
+    monkeypatch.setattr("tamis.training.run.check_labels", lambda *_, **__: checked)
     Decisions(tmp_path / "decisions.jsonl").decide(Decision("7", "keep"))
     with TrainingRun(tmp_path, make_trainer()) as run:
         list(run.train(stream, 5))
@@ -574,6 +576,8 @@ def test_at_the_end_the_worst_are_on_the_page_and_all_in_the_table(
     with (tmp_path / "suspects.csv").open(newline="") as file:
         names = [line["id"] for line in csv.DictReader(file)]
     assert names == [str(n) for n in range(50_002) if n != 7]
+    about = read_metadata(tmp_path)
+    assert (about.scored, about.wrong, about.clean_ratio) == (60_000, 6000, 0.9)
 
 
 def test_a_second_ctrl_c_interrupts_at_once(stream: Replay, tmp_path: Path) -> None:
