@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import stat
 from pathlib import Path
 
 import pytest
 
 from tamis.cli.main import main
+from tamis.review.exchange.changes import Changes
+from tamis.review.exchange.corrected_text import correct_delimited
 from tamis.runs import Decision, Decisions, RunMetadata, write_metadata
 from tamis.sources import Schema, infer_schema, write_schema
+from tamis.sources.delimited import DelimitedFile
 from tamis.sources.table_files import open_reader
 
 TABLE = [
@@ -264,3 +268,43 @@ def test_of_other_formats_a_list_of_rows(tmp_path: Path) -> None:
         "row,y,tamis_decision,tamis_original_label", '0,"dog, big",relabelled,cat', "2,cat,kept,",
         "3,dog,,",
     ]  # fmt: skip
+
+
+def test_of_any_table_only_labels_change(tmp_path: Path) -> None:
+    """Cells of quotes, delimiters and ends of lines, in three styles of quoting."""
+    rng = random.Random(0)  # noqa: S311
+    parts = ["a", '"', ",", ";", "\n", "\r\n", " ", "ü", "\u2028", "'", "\t", "0.10", "=1"]
+    for turn in range(60):
+        delimiter, end = rng.choice(",;\t"), rng.choice(["\n", "\r\n"])
+        rows = [
+            [f"id{row}", *("".join(rng.choices(parts, k=rng.randrange(4))) for _ in range(2)),
+             rng.choice(["cat", "dog"])]
+            for row in range(12)
+        ]  # fmt: skip
+        text = io.StringIO(newline="")
+        style = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+        writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=style)
+        writer.writerows([["id", "n", "text", "y"], *rows])
+        file = DelimitedFile(tmp_path / f"{turn}.csv", ("id", "n", "text", "y"))
+        file.path.write_text(text.getvalue(), encoding="utf-8", newline="")
+        decisions = {
+            f"id{row}": Decision(f"id{row}", "relabel", rng.choice(parts[1:7]), rows[row][3], row)
+            for row in rng.sample(range(12), 4)
+        }
+        decisions["id0"] = Decision("id0", "drop", None, rows[0][3], 0)
+        changes = Changes(decisions, numbered=True)
+        out = b"".join(correct_delimited(file, "y", "id", changes)).decode()
+        found = list(csv.reader(io.StringIO(out, newline=""), delimiter=delimiter))
+        wanted = [["id", "n", "text", "y", "tamis_decision", "tamis_original_label"]]
+        for row in rows[1:]:
+            made = decisions.get(row[0])
+            change = ["", ""] if made is None else ["relabelled", row[3]]
+            wanted.append([*row[:3], made.label if made and made.label else row[3], *change])
+        assert found == wanted
+        assert not changes.unmatched
+        raw = records_of(text.getvalue())
+        untouched = [
+            line for line, row in zip(raw[1:], rows, strict=True) if row[0] not in decisions
+        ]
+        for line in untouched:
+            assert line.rstrip("\r\n") + delimiter * 2 + end in out
