@@ -51,7 +51,8 @@ MIN_SLOTS = 2000
 
 def train_table(options: Namespace) -> int:
     """Train on a file, then write the model, the log and the suspects."""
-    check_options(options)
+    if not options.dry_run:
+        check_options(options)
     if options.encoder and not options.text:
         raise UsageError("--encoder encodes a column of text: name it by --text.")
     console = plain_console()

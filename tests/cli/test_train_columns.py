@@ -46,6 +46,9 @@ def test_a_dry_run_prints_the_columns_and_stops(
     }  # fmt: skip
     assert lines["joined"][2].endswith("%")
     assert not out.exists()
+    out.mkdir()
+    (out / "log.jsonl").write_text("")  # an earlier run: nothing of it is touched
+    assert main(command) == 0
 
 
 def test_the_schema_is_kept_with_the_run_and_the_model(

@@ -61,7 +61,8 @@ rows = [(samples, ["a", "b", "c", "d"])] * 3
 
 
 LONG = (
-    "README.md", "docs/how-to/predict.md", "docs/integrations.md", "docs/scale.md", "docs/start.md",
+    "README.md", "docs/how-to/data.md", "docs/how-to/predict.md", "docs/integrations.md",
+    "docs/scale.md", "docs/start.md",
 )  # fmt: skip
 """Pages whose programs take many seconds."""
 

@@ -18,8 +18,8 @@ SAME_PICKS = {"plain_loop", "data_loader", "lightning_module", "hugging_face", "
 """The same rows, model and seed: the same picks, and so the same accuracy."""
 BEATEN = {"tabular", "text_transformer", "river_stream"}
 """Naive training beside tamis."""
-OWN_DATA = {"pictures": 0.95, "texts": 0.75, "hugging_face_data": 0.95}
-"""Files of one's own through the command, and the accuracy on new ones."""
+OWN_DATA = {"pictures": (0.95, 0.9), "texts": (0.7, 0.6), "hugging_face_data": (0.95, 0.9)}
+"""Files of one's own: the accuracy on new ones, and the share of suspects that are wrong."""
 last_lines: dict[str, str] = {}
 
 
@@ -49,8 +49,9 @@ def test_examples_run_and_keep_their_word(example: Path) -> None:
         assert tamis > naive + 0.01
     elif example.stem in OWN_DATA:
         accuracy, *_, found = map(float, re.findall(r"(\d\.\d+)", line))
-        assert accuracy > OWN_DATA[example.stem]
-        assert found > 0.7
+        least, least_found = OWN_DATA[example.stem]
+        assert accuracy > least
+        assert found > least_found
     elif example.stem == "batch_sampler":
         assert float(re.findall(r"accuracy (0\.\d+)", line)[0]) > 0.93
     else:
