@@ -11,12 +11,15 @@ from typing import Any
 import torch
 
 from tamis.checkpoint import pack_texts, unpack_texts
-from tamis.review.previews import Preview, preview_values
+from tamis.review.previews import LONGEST_SIDE, Preview, preview_image, preview_values
 from tamis.sources import Schema
 from tamis.sources.schema.cells import text_of
+from tamis.sources.schema.image import Image
 
 Records = Callable[[Collection[int]], Mapping[int, Mapping[str, str]]]
 """Returns the cells of rows as they were written, by number and column, of rows that are known."""
+MOST_THUMBNAILS = 2_000
+"""Rows whose pictures are read from files again; of more, what the model sees of them is taken."""
 MOST_CHARACTERS = 2**26
 """Characters of records kept, at the most: of more, the oldest are forgotten."""
 SPARE = 2_000
@@ -29,17 +32,31 @@ class TableRows:
 
     schema: Schema
     records: Records
+    thumbnails: bool = False
+    """Whether pictures are read from their files again, in their own proportions."""
 
     def previews(self, rows: Collection[int]) -> dict[int, Preview]:
         """Return all columns but label and id of those rows whose records are known."""
         columns = [c.name for c in self.schema.columns if c.name not in self.pictures]
         left_out = (self.schema.label, self.schema.id)
-        found = {}
+        found: dict[int, Preview] = {}
         for row, record in self.records(rows).items():
             names = [name for name in dict.fromkeys([*record, *columns]) if name not in left_out]
-            if names:
-                found[row] = preview_values({name: record.get(name) for name in names})
+            preview = preview_values({name: record.get(name) for name in names}) if names else {}
+            if self.thumbnails and len(rows) <= MOST_THUMBNAILS:
+                preview |= self._thumbnail(record)
+            if preview:
+                found[row] = preview
         return found
+
+    def _thumbnail(self, record: Mapping[str, str]) -> Preview:
+        """Return the picture of a record, if it has one in a file."""
+        for column in self.schema.inputs:
+            if isinstance(column, Image) and column.name in record:
+                pixels = column.thumbnail(record[column.name], LONGEST_SIDE)
+                if pixels is not None:
+                    return preview_image(torch.from_numpy(pixels))
+        return {}
 
     @cached_property
     def pictures(self) -> set[str]:

@@ -73,7 +73,7 @@ class RunRecorder:
         self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
         self.stream: object = None
         self.held = HeldRecords()
-        self.table = TableRows(schema, self.records) if schema else None
+        self.table = TableRows(schema, self.records, thumbnails=True) if schema else None
         self.live = LiveSuspects(
             folder, trainer, classes, self.preview, decided=self.decided,
             table=TableRows(schema, self.records_now) if schema else None,

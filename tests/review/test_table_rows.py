@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from torch import nn
 
 from tamis import ModelView, Samples
@@ -14,7 +17,7 @@ from tamis.review import HeldRecords, TableRows, files, find_suspects, write_rev
 from tamis.review.differences import differing
 from tamis.review.previews import LONGEST_CELL
 from tamis.runs import SuspectIndex, read_lines
-from tamis.sources import infer_schema
+from tamis.sources import Validator, infer_schema, open_table
 
 ROWS = [
     {"income": "1.200,50", "town": "Bern", "joined": "2020-01-01", "note": "a b c", "ok": "yes"},
@@ -132,3 +135,19 @@ def test_of_wide_tables_fewer_rows_are_kept(
     assert cells[10:] == [None] * (len(suspects) - 10)
     assert len(read_lines(tmp_path / "neighbours.jsonl")) == 2
     assert len(wanted) <= 10 + 2 * 5
+
+
+def test_a_picture_has_its_own_proportions(tmp_path: Path) -> None:
+    """A photo is not pressed into the square that the model sees."""
+    for row in range(6):
+        (tmp_path / "photos" / "ab"[row % 2]).mkdir(parents=True, exist_ok=True)
+        path = tmp_path / "photos" / "ab"[row % 2] / f"{row}.jpg"
+        Image.new("RGB", (400, 200), (200, 30, 30)).save(path)
+    table = open_table(tmp_path / "photos", None, Validator())
+    assert table.input_shape == (3, 64, 64)
+    found = TableRows(table.schema, table.records, thumbnails=True).previews([1, 4])
+    assert sorted(found) == [1, 4]
+    stored = Image.open(io.BytesIO(base64.b64decode(found[4]["image"])))
+    assert stored.size == (96, 48)
+    assert np.abs(np.asarray(stored).mean(axis=(0, 1)) - (200, 30, 30)).max() < 4
+    assert TableRows(table.schema, table.records).previews([1]) == {}

@@ -18,6 +18,7 @@ from tamis.sources.pictures import (
     PictureFiles,
     StoredPicture,
     check_pillow,
+    decode,
     header_of,
     without_warnings,
 )
@@ -110,6 +111,17 @@ class Image(Column):
     def unreadable(self, values: np.ndarray, cells: Cells) -> np.ndarray:
         """Return which cells have no picture that can be read."""
         return values[:, -1] > 0
+
+    def thumbnail(self, cell: Any, longest: int) -> np.ndarray | None:
+        """Return a picture in its own proportions, not enlarged; None where it cannot be read."""
+        try:
+            with without_warnings():
+                header = header_of(self.files.open(cell))
+                share = min(1.0, longest / max(header[:2]))
+                size = (max(1, round(share * header.height)), max(1, round(share * header.width)))
+                return decode(self.files.open(cell), size, "grey" if header.grey else "colour")
+        except BadRecordError:
+            return None
 
     def fault(self, cell: Any) -> BadRecordError | None:
         """Return why a picture cannot be read, with the name of its file."""
