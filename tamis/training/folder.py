@@ -37,8 +37,9 @@ def check_folder(folder: Path, resume: bool, overwrite: bool) -> None:
     """Raise where a run would be replaced by mistake, or is in progress."""
     if resume and overwrite:
         raise FolderInUseError("A run is either resumed or overwritten: choose one of the two.")
-    if folder.exists() and not folder.is_dir():
-        raise FolderInUseError(f"{folder} is a file, not a folder: choose another.")
+    place = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+    if not place.is_dir():
+        raise FolderInUseError(f"{place} is a file, not a folder: choose another.")
     if (folder / RunFiles.log).exists() and not (resume or overwrite):
         raise FolderInUseError(
             f"{folder} holds a run already: choose another folder, or resume or overwrite the run."

@@ -131,7 +131,7 @@ def test_train_with_parts_of_ones_own(tmp_path: Path, monkeypatch, capsys) -> No
         ("train rows.csv --label z", "no column 'z'; it has a, y"),
         ("train rows.csv --label y --model resnet18", "it needs images, and the rows have"),
         ("train rows.csv --label y --out rows.csv", "rows.csv is a file, not a folder"),
-        ("train rows.csv --label y --out rows.csv/run", "Not a directory"),
+        ("train rows.csv --label y --out rows.csv/run", "rows.csv is a file, not a folder"),
         (f"train rows.csv --label y --out {300 * 'x'}", "File name too long"),
         ("train rows.csv --label y --drop q", "no column 'q'"),
         ("train rows.csv --label y --selector Nope", "no selector 'Nope'"),
@@ -163,6 +163,7 @@ def test_a_mistake_costs_one_line_and_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("a,y\n1,0\n2,1\n3,0\n")
+    Path("rows.txt").write_text("a,y\n1,0\n")
     Path("other.csv").write_text("a,y\n1,0\n2,7\n")
     Path("one.csv").write_text("a,y\nred,0\nblue,0\n")
     Path("short.csv").write_text("a,b,y\n1,1,0\n1\n1,2,1\n")
