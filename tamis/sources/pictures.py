@@ -143,7 +143,7 @@ def decode(
             picture = with_mode(ImageOps.exif_transpose(stored), MODES[colours])
             if picture.size != (width, height):
                 picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-            pixels = np.asarray(picture)
+            pixels = np.array(picture)  # a copy, which torch may write to
     except BadRecordError:
         raise
     except Exception as error:  # as above

@@ -58,6 +58,7 @@ def test_every_mode_is_decoded(mode: str) -> None:
         found = decode(save(picture, kind), (6, 5), colours)
         assert found.shape == (channels, 6, 5)
         assert found.dtype == np.uint8
+        assert found.flags.writeable
 
 
 def test_a_large_photo_is_reduced_while_it_is_decoded() -> None:
