@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from tamis import Growing, Naive, Trainer, TrainingRun, Validator
 from tamis.cli.main import main
-from tamis.models import mlp, start
+from tamis.models import Scale, mlp, start
 from tamis.runs import RunMetadata, read_lines
 from tamis.sources import Feed, SchemaRows, infer_schema, open_source, open_table
 from tamis.training import recorder
@@ -18,10 +19,12 @@ from tests.support.mixed_table import write_mixed
 ROWS = 160
 
 
-def make_trainer(schema) -> Trainer:
-    model = start(mlp, schema.input_shape, 2, 0)
+def make_trainer(schema, records: list[dict[str, str]]) -> Trainer:
+    inputs = torch.from_numpy(schema.encode(records))
+    scale = Scale(inputs.mean(dim=0), inputs.std(dim=0).clamp_min(1e-6))
+    model = nn.Sequential(scale, start(mlp, schema.input_shape, 2, 0))
     return Trainer(
-        model, torch.optim.SGD(model.parameters(), 1e-4), Naive(), Growing(1_000), k=8,
+        model, torch.optim.SGD(model.parameters(), 0.1), Naive(), Growing(1_000), k=32,
         validator=Validator(2), seed=0,
     )  # fmt: skip
 
@@ -36,7 +39,7 @@ def check_cells(folder: Path, records: list[dict[str, str]]) -> None:
     suspects = read_lines(folder / "suspects.jsonl")
     near = read_lines(folder / "neighbours.jsonl")
     displayed = suspects + [other for line in near for other in line["neighbours"]]
-    assert len(suspects) > 10
+    assert len(suspects) >= 3
     assert len(near) == len(suspects)
     for row in displayed:
         record = written[row["id"]]
@@ -53,7 +56,7 @@ def test_rows_of_a_table_are_kept_as_they_were_written(
     path = tmp_path / "customers.csv"
     records = write_mixed(path, ROWS)
     table = open_table(path, "churn", Validator(2), id_column="customer")
-    trainer = make_trainer(table.schema)
+    trainer = make_trainer(table.schema, records)
     with TrainingRun(tmp_path / "run", trainer, metadata(table.schema), schema=table.schema) as run:
         for _ in run.train(table.play()):
             pass
@@ -71,9 +74,9 @@ def test_rows_of_a_table_are_kept_as_they_were_written(
 
 def test_a_table_that_is_lost_on_the_way_costs_no_slot(tmp_path: Path) -> None:
     path = tmp_path / "customers.csv"
-    write_mixed(path, ROWS)
+    records = write_mixed(path, ROWS)
     table = open_table(path, "churn", Validator(2), id_column="customer")
-    trainer = make_trainer(table.schema)
+    trainer = make_trainer(table.schema, records)
     with TrainingRun(tmp_path / "run", trainer, metadata(table.schema), schema=table.schema) as run:
         for _ in run.train(table.play(), 60, continue_after_end=True):
             if trainer.slots == 50:
@@ -95,7 +98,7 @@ def test_rows_of_a_stream_are_kept_as_they_were_written(tmp_path: Path) -> None:
         for until in parts:
             source = Feed(open_source(str(path), rows=8), SchemaRows(schema))
             with TrainingRun(
-                tmp_path / folder, make_trainer(schema), metadata(schema), schema=schema,
+                tmp_path / folder, make_trainer(schema, records), metadata(schema), schema=schema,
                 resume=True,
             ) as run:  # fmt: skip
                 for _ in run.train(source, until):
