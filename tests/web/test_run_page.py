@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,8 @@ from tamis.runs import (
     Suspect,
     add_line,
     read_lines,
+    read_metadata,
+    write_metadata,
     write_suspects,
     write_suspects_csv,
 )
@@ -30,6 +33,7 @@ from tamis.web.compare_page import name_apart, render_compare
 from tamis.web.run_page import confusion_csv, render_run, suspects_csv
 from tamis.web.run_plots import plain, plots_of
 from tamis.web.svg import to_inline_svg
+from tamis.web.tiles import tiles_of
 from tests.support.chromium import Chromium
 from tests.support.sample_run import BAD, make_hostile
 
@@ -55,6 +59,22 @@ def test_it_asks_for_nothing_and_runs_nothing(page: str) -> None:
     assert "<script" not in page
     assert not re.search(r"\son\w+=", page)
     assert page.count("<svg") == len(PLOTS)
+
+
+def test_one_number_of_wrong_labels_beside_the_clean_ratio(finished: Path, tmp_path: Path) -> None:
+    """Of all rows, once they are scored; until then the ratio is that of the newest rows."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    metadata = replace(read_metadata(folder), scored=1200, wrong=228)
+    write_metadata(folder, replace(metadata, wrong=None))
+    before = {tile.name: tile.note for tile in tiles_of(Run(folder))}
+    assert before["clean ratio, estimated"].startswith("newest rows, 90% band")
+    write_metadata(folder, metadata)
+    tile = {tile.name: tile for tile in tiles_of(Run(folder))}["clean ratio, estimated"]
+    assert (tile.value, tile.note) == ("0.81", "about 228 of 1,200 labels are wrong")
+    page = render_run(Run(folder))
+    assert "About 228 of 1,200 labels are wrong." in page
+    assert page.count("clean ratio, estimated") == 1
 
 
 def part_means(lines: list[dict], name: str, parts: int) -> list[float]:
