@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -18,6 +20,7 @@ from tamis.sources.validation import BadInputError
 
 PREFIX = "hf:"
 FIRST_SPLIT = "train"
+LIBRARIES = ("huggingface_hub", "datasets", "transformers")
 MARKS = ("dataset_info.json", "state.json", "dataset_dict.json")
 """Files of a folder that `save_to_disk` wrote."""
 
@@ -147,7 +150,8 @@ def open_from_hub(address: str) -> HuggingFaceTable:
     if not name or unknown:
         raise BadInputError(f"{address}: a data set is hf:NAME?config=CONFIG&split=SPLIT.")
     try:
-        found = datasets.load_dataset(name, given.get("config"), split=given.get("split"))
+        with quiet():
+            found = datasets.load_dataset(name, given.get("config"), split=given.get("split"))
     except Exception as error:  # of the network, of the hub, of files
         raise BadInputError(f"{address} cannot be loaded: {short(error)}") from None
     return HuggingFaceTable(*one_split(found, name, f"name it, as {PREFIX}{name}?split=test"))
@@ -173,6 +177,20 @@ def library() -> Any:
     return datasets
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep warnings of the libraries of Hugging Face from the screen: an error has them, too."""
+    loggers = [logging.getLogger(name) for name in LIBRARIES]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 def has_names(feature: Any) -> bool:
     """Return whether a feature is a `ClassLabel` with names."""
     return type(feature).__name__ == "ClassLabel" and bool(feature.names)
@@ -184,5 +202,5 @@ def is_image(feature: Any) -> bool:
 
 
 def short(error: Exception) -> str:
-    """Return the first line of an error."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    """Return the first sentence of an error, on one line."""
+    return " ".join(str(error).split()).partition(". ")[0][:200] or type(error).__name__

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tamis.sources.hugging_face import quiet, short
 from tamis.sources.validation import BadInputError
 
 BATCH = 32
@@ -66,34 +65,21 @@ def load_encoder(name: str) -> TextEncoder:
     """Return an encoder by its name on the hub, or its folder; raise in one sentence."""
     try:
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
     except ImportError:
         raise BadInputError(
             "An encoder needs the library transformers: pip install 'tamis[hf]'."
         ) from None
     try:
+        disable_progress_bar()
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(name)
             return TextEncoder(tokenizer, AutoModel.from_pretrained(name))
     except Exception as error:  # of the network, of the hub, of damaged files
-        why = " ".join(str(error).split())[:200]
         raise BadInputError(
-            f"The encoder {name} cannot be had ({why}): name a folder, or a model of the hub that"
-            " encodes text."
+            f"The encoder {name} cannot be had ({short(error)}): name a folder, or a model of the"
+            " hub that encodes text."
         ) from None
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what a library prints while it loads, as weights that are not used, from the screen."""
-    from transformers.utils import logging as messages
-
-    level = messages.get_verbosity()
-    messages.set_verbosity(logging.ERROR)
-    messages.disable_progress_bar()
-    try:
-        yield
-    finally:
-        messages.set_verbosity(level)
 
 
 def place_of(encoder: str) -> str:
