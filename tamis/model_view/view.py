@@ -27,6 +27,8 @@ from tamis.model_view.passes import (
 )
 
 Measure = Callable[[State, Tensor, Tensor], Tensor]
+MOST_NUMBERS = 2**22
+"""Numbers of pictures passed through a model at a time, at the most."""
 
 
 class ModelView:
@@ -189,10 +191,13 @@ class ModelView:
     def _mean_of(
         self, measure: Measure, states: list[State], inputs: Tensor, labels: Tensor
     ) -> Tensor:
+        chunk = self.chunk
+        if inputs.dim() > 2 and len(inputs):  # pictures, of which a layer makes many numbers more
+            chunk = max(1, min(chunk, MOST_NUMBERS // max(1, inputs[0].numel())))
         with torch.no_grad(), evaluating(self.model):
             parts = [
                 mean_of(measure(state, x, y) for state in states)
-                for x, y in zip(inputs.split(self.chunk), labels.split(self.chunk), strict=True)
+                for x, y in zip(inputs.split(chunk), labels.split(chunk), strict=True)
             ]
             # A copy, where there are several or where a model returned its inputs.
             alone = len(parts) == 1 and not share_memory(parts[0], inputs)

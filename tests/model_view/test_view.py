@@ -219,3 +219,18 @@ def test_resnet18_has_the_usual_size() -> None:
     # 11,173,962 is the count of the CIFAR-10 ResNet-18 that the field uses (small stem, 10 classes)
     model = models.resnet18((3, 32, 32), 10)
     assert sum(weight.numel() for weight in model.parameters()) == 11_173_962
+
+
+def test_large_pictures_pass_a_few_at_a_time() -> None:
+    """Scaled and convolved at once, some thousand of them would take gigabytes."""
+    seen: list[int] = []
+
+    class Counting(nn.Module):
+        def forward(self, pictures: Tensor) -> Tensor:
+            seen.append(len(pictures))
+            return pictures.float().mean(dim=(2, 3))
+
+    pictures = torch.randint(256, (60, 3, 256, 256), dtype=torch.uint8)
+    logits = ModelView(Counting()).logits(pictures)
+    assert max(seen) * pictures[0].numel() <= 2**22
+    assert torch.equal(logits, pictures.float().mean(dim=(2, 3)))
