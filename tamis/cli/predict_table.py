@@ -54,7 +54,8 @@ def predict_table(options: Namespace) -> int:
         print_scores(ConfusionCounts(pairs), predictor, console)
     console.print(
         f"In a program: tamis.load({str(options.run)!r}).predict(frame); for another tool: tamis"
-        f" export {options.run} --format onnx"
+        f" export {options.run} --format onnx",
+        soft_wrap=True,  # a name cut in two cannot be copied
     )
     return 0
 
