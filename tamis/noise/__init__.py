@@ -1,7 +1,8 @@
-"""What is known about the labels: the tracker, the drift alarm, estimators of the clean ratio."""
+"""What is known about the labels: the tracker, the drift alarm, annotators, the clean ratio."""
 
 from tamis.noise.agreement import AgreementFit, Observed
 from tamis.noise.alarm import Alarm, Change
+from tamis.noise.annotators import Annotators, Decline
 from tamis.noise.cross_validation import CrossValidation
 from tamis.noise.proportion import Proportion
 from tamis.noise.tracker import Estimate, Tracker
@@ -12,8 +13,10 @@ __all__ = [
     "CLEAN_RATIOS",
     "AgreementFit",
     "Alarm",
+    "Annotators",
     "Change",
     "CrossValidation",
+    "Decline",
     "Estimate",
     "Observed",
     "Proportion",

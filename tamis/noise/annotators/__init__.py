@@ -1,0 +1,6 @@
+"""Several labels for a row: a posterior for each row, a running confusion for each annotator."""
+
+from tamis.noise.annotators.crowd import Annotators
+from tamis.noise.annotators.decline import Decline
+
+__all__ = ["Annotators", "Decline"]
