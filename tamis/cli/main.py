@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import tamis
 from tamis.cli import (
+    annotators,
     compare,
     demo,
     export,
@@ -27,6 +28,7 @@ COMMANDS: Mapping[str, Command | Group] = {
     "train": train,
     "stream": stream,
     "predict": predict,
+    "annotators": annotators,
     "watch": watch,
     "report": report,
     "compare": compare,

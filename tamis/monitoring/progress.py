@@ -65,10 +65,11 @@ class Bar:
 
 
 class RowCount:
-    """Shows how many rows are done, once it has taken two seconds."""
+    """Shows how many rows, or other units, are done, once it has taken two seconds."""
 
-    def __init__(self, title: str, console: Console) -> None:
+    def __init__(self, title: str, console: Console, unit: str = "rows") -> None:
         self.title = title
+        self.unit = unit
         self.console = console
         self._status = Status("", console=console)
         self._started = monotonic()
@@ -81,7 +82,7 @@ class RowCount:
             return
         terminal = self.console.is_terminal
         self._next = now + (SHOW_EVERY if terminal else PRINT_EVERY)
-        text = f"{self.title}: {rows} rows"
+        text = f"{self.title}: {rows} {self.unit}"
         if total and rows:
             text += f" of {total}, {(now - self._started) * (total / rows - 1):.0f} s left"
         if terminal:

@@ -1,10 +1,10 @@
-"""Predictions as a file, written a block at a time: CSV, JSON lines or Parquet."""
+"""Predictions and other columns as a file, a block at a time: CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tamis.sources.schema.labels import is_number
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 Write = Callable[[PredictedRows], None]
+WriteColumns = Callable[[list[list[Any]]], None]
 
 
 @contextmanager
@@ -27,19 +28,35 @@ def open_predictions(
     Its columns are the id or number of each row, the prediction, its probability, with `proba` the
     probability of every class, and the reason where a row has no prediction.
     """
-    writers = {".csv": csv_writer, ".jsonl": json_writer, ".parquet": parquet_writer}
-    if path.suffix.lower() not in writers:
-        raise UsageError(f"{path} ends in none of {', '.join(ENDINGS)}.")
     shares = [f"p_{name}" for name in classes] if proba else []
     names = unlike([id_name, "prediction", "probability", *shares, "reason"])
+    types = ["string", "string", "double", *["double"] * len(shares), "string"]
+    with open_columns(path, dict(zip(names, types, strict=True))) as write:
+        yield lambda rows: write(columns_of(rows, classes, proba))
+
+
+@contextmanager
+def open_columns(path: Path, types: Mapping[str, str]) -> Iterator[WriteColumns]:
+    """Yield a function that writes columns of some rows; the file appears when all are written.
+
+    `types` are the columns by name, with their types in Parquet.
+    """
+    writers = {".csv": csv_writer, ".jsonl": json_writer, ".parquet": parquet_writer}
+    check_ending(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     try:
-        with writers[path.suffix.lower()](part, names) as write:
-            yield lambda rows: write(columns_of(rows, classes, proba))
+        with writers[path.suffix.lower()](part, types) as write:
+            yield write
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_ending(path: Path) -> None:
+    """Raise if no such file can be written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{path} ends in none of {', '.join(ENDINGS)}.")
 
 
 def unlike(names: list[str]) -> list[str]:
@@ -63,7 +80,7 @@ def columns_of(rows: PredictedRows, classes: Sequence[str], proba: bool) -> list
 
 
 @contextmanager
-def csv_writer(path: Path, names: list[str]) -> Iterator[Callable[[list[list[Any]]], None]]:
+def csv_writer(path: Path, names: Mapping[str, str]) -> Iterator[WriteColumns]:
     """Write CSV; no cell is a formula to a spreadsheet."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -79,7 +96,7 @@ def as_cells(column: list[Any]) -> list[Any]:
 
 
 @contextmanager
-def json_writer(path: Path, names: list[str]) -> Iterator[Callable[[list[list[Any]]], None]]:
+def json_writer(path: Path, names: Mapping[str, str]) -> Iterator[WriteColumns]:
     """Write a JSON object a line."""
     with path.open("w", encoding="utf-8") as file:
 
@@ -92,16 +109,15 @@ def json_writer(path: Path, names: list[str]) -> Iterator[Callable[[list[list[An
 
 
 @contextmanager
-def parquet_writer(path: Path, names: list[str]) -> Iterator[Callable[[list[list[Any]]], None]]:
+def parquet_writer(path: Path, types: Mapping[str, str]) -> Iterator[WriteColumns]:
     """Write Parquet."""
     with needs_extra("parquet"):
         import pyarrow
         from pyarrow import parquet
-    texts = (names[0], "prediction", "reason")
     schema = pyarrow.schema(
-        [(name, pyarrow.string() if name in texts else pyarrow.float64()) for name in names]
+        [(name, pyarrow.type_for_alias(alias)) for name, alias in types.items()]
     )
     with parquet.ParquetWriter(path, schema) as writer:
         yield lambda columns: writer.write_table(
-            pyarrow.table(dict(zip(names, columns, strict=True)), schema)
+            pyarrow.table(dict(zip(types, columns, strict=True)), schema)
         )

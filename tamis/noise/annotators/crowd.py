@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tamis.noise.annotators.decline import LEVEL, STEP, WINDOW, Decline, Split, split
-from tamis.noise.annotators.joint import BLOCK, JointFit
+from tamis.noise.annotators.joint import BLOCK, JointFit, StepProgress
 from tamis.noise.annotators.votes import Array
 
 CHECK = 50
@@ -34,10 +34,13 @@ class Annotators(JointFit):
         super().__init__(classes, half_life)
         self.declines: list[Decline] = []
 
-    def update(self, rows: Any, annotators: Any, labels: Any) -> None:
+    def update(
+        self, rows: Any, annotators: Any, labels: Any, *, progress: StepProgress | None = None
+    ) -> None:
         """Take in labels, the oldest first, and name those annotators who have gone bad.
 
-        Only rows with new labels are looked at, unless there are more new labels than old ones.
+        Only rows with new labels are looked at, unless there are more new labels than old ones;
+        then `progress` takes the number of steps so far.
         """
         rows, annotators, labels = (
             np.asarray(each, np.int64) for each in (rows, annotators, labels)
@@ -53,20 +56,20 @@ class Annotators(JointFit):
         self._counts.values[changed] *= 0.5 ** (counts / self.half_life)[:, None, None]
         self._votes.add(rows, phases, labels)
         if len(rows) > min(held, BLOCK):
-            self.refine()
+            self.refine(progress=progress)
         else:
             self._settle(np.unique(rows), held)
             self._name(changed)
 
-    def refine(self, sweeps: int = 50) -> None:
+    def refine(self, sweeps: int = 50, *, progress: StepProgress | None = None) -> None:
         """Fit all rows, go through all labels for annotators who have gone bad, and fit again."""
-        self._fit(sweeps)
+        self._fit(sweeps, progress)
         declines = len(self.declines)
         phases = np.arange(len(self._owner.values))
         while len(phases):
             phases = self._replay(phases)
         if len(self.declines) > declines:
-            self._fit(sweeps)
+            self._fit(sweeps, progress)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return labels, posteriors, counts and declines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ BLOCK = 2**16
 """Labels whose probabilities of all classes are held at once."""
 MOST_CELLS = 2**25
 """Annotators times classes squared, at the most: 256 MB for each of two tables."""
+StepProgress = Callable[[int], None]
+"""Takes the number of steps of the EM so far."""
 
 
 class JointFit:
@@ -163,7 +166,7 @@ class JointFit:
             log[:, c] += np.bincount(places, given[:, c], minlength=len(rows))
         return log_softmax(log, axis=1)
 
-    def _fit(self, sweeps: int) -> None:
+    def _fit(self, sweeps: int, progress: StepProgress | None = None) -> None:
         """Fit all rows."""
         votes, classes = self._votes, self.classes
         rows = votes.rows.astype(np.int64)
@@ -174,7 +177,9 @@ class JointFit:
         seen = np.zeros(len(self._posterior.values), bool)
         seen[: len(labelled)] = labelled
         everyone = np.arange(len(counts))
-        for _ in range(sweeps):
+        for step in range(sweeps):
+            if progress:
+                progress(step)
             log = self._joint_of_all(rows, keys)
             found = np.exp(log) * seen
             moved = np.abs(found.T - self._posterior.values).sum() / max(1, seen.sum())

@@ -60,7 +60,7 @@ def test_it_is_the_em_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "TOLERANCE", 0)
     labels = crowd(60, 6)
     annotators = Annotators(3, half_life=20)
-    monkeypatch.setattr(annotators, "refine", lambda: annotators._fit(4))
+    monkeypatch.setattr(annotators, "refine", lambda **_: annotators._fit(4))
     annotators.update(*labels[1:])
     assert np.allclose(annotators.posterior().numpy(), naive_em(labels, 3, 20, 4))
 
