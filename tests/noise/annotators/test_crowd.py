@@ -181,3 +181,10 @@ def test_nothing_is_no_update() -> None:
     annotators = Annotators(2)
     annotators.update([], [], [])
     assert annotators.posterior().shape == (0, 2)
+
+
+@pytest.mark.parametrize("way", [fitted, streamed])
+def test_of_three_who_label_everything_the_bad_one_is_named(way) -> None:
+    """Until he is named, the two others agree less with the consensus, too."""
+    labels = crowd(800, 3, per_row=3, spammers=0, turns=True)
+    assert [each.annotator for each in way(labels).declines] == [2]
