@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis.noise.annotators.votes import Array
 
-STRENGTH = 16.0
+STRENGTH = 32.0
 """Labels of a class that the prior of its row of a confusion weighs."""
 KNOWING_STRENGTH = 4.0
 """Labels that the mean over annotators weighs in how often one knows the class."""
