@@ -92,7 +92,7 @@ def test_train_finds_wrong_labels(table: Path, tmp_path: Path, capsys) -> None:
 def test_train_the_same_twice_is_the_same(table: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         main(
-            ["train", str(table), "--label", "digit", "--drop", "name", "--slots", "50"]
+            ["train", str(table), "--label", "digit", "--drop", "name", "--slots", "20"]
             + ["--out", str(tmp_path / name)]
         )
     one, two = (tmp_path / name / "suspects.csv" for name in ("one", "two"))
@@ -215,7 +215,8 @@ def test_list_names_everything(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize("name", [kind.__name__ for kind in SELECTORS if kind is not Oracle])
 def test_train_takes_every_selector(name: str, table: Path, tmp_path: Path) -> None:
     arguments = ["train", str(table), "--label", "digit", "--drop", "name", "--selector", name]
-    few = ["--slots", "15", "--warm-up", "5", "--rows-per-slot", "50", "--out", str(tmp_path)]
+    few = ["--slots", "15", "--warm-up", "5", "--rows-per-slot", "50", "--model", "mlp"]
+    few += ["--out", str(tmp_path)]
     assert main([*arguments, *few, "--window", "average", "--buffer", "PuriDivER"]) == 0
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     assert all(json.loads(line)["loss"] is not None for line in lines)
@@ -233,6 +234,7 @@ def test_train_settles_what_the_selector_wants(
     name: str, settled: str, table: Path, tmp_path: Path
 ) -> None:
     arguments = ["train", str(table), "--label", "digit", "--drop", "name", "--selector", name]
+    arguments += ["--model", "mlp"]
     logs = []
     for number, more in enumerate(([], settled.split(), ["--window", "3", "--warm-up", "190"])):
         out = tmp_path / str(number)

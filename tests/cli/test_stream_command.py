@@ -128,7 +128,7 @@ def test_another_stream_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rows.jsonl", "--classes", "a"], "by --label, or a function by --rows"),
+        (["rows.jsonl", "--classes", "a", "b"], "by --label, or a function by --rows"),
         (["redis://:w0rd@host/0", *COLUMNS], "must have stream"),
         (["none.jsonl", *COLUMNS], "none.jsonl"),
         (["bad.jsonl", *COLUMNS], "300 of the last 300 records were bad"),
