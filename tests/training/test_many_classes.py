@@ -73,8 +73,8 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.slow
 def test_nothing_allocated_grows_with_the_square_of_classes(tmp_path: Path) -> None:
-    """A matrix of 2,000 x 2,000 would take 16 MB, that of 300 rows held by classes 5 MB."""
-    classes, largest = 2000, Largest()
+    """A matrix of 3,000 x 3,000 takes 36 MB or more, one of 512 random features by classes 12."""
+    classes, largest = 3000, Largest()
     trainer = build(classes)
     with largest:
         for samples in slots(classes, 25):

@@ -34,13 +34,17 @@ from tests.support.faults.hour.tape import Recorder, Tape, saved_slots
 from tests.support.faults.runs import checksum
 from tests.support.wait import wait_until
 
-CORRECT, UPDATE = RunRecorder.correct, RunRecorder.update
+APPLY, CORRECT, UPDATE = RunRecorder.apply_decisions, RunRecorder.correct, RunRecorder.update
 FIRST_INPUTS = train_stream.first_inputs
 
 
 def record(tape: Recorder) -> None:
     """Write down what each slot is given, and what it comes to."""
     arrived: dict[str, Any] = {}
+
+    def apply(self: RunRecorder) -> None:
+        APPLY(self)
+        arrived.update(before=len(self.own.decisions.lines))
 
     def correct(self: RunRecorder, samples: Any, names: Any = None) -> Any:
         ids = samples.ids.tolist()
@@ -49,11 +53,12 @@ def record(tape: Recorder) -> None:
         return answer
 
     def update(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        given = dict(arrived)  # which the call in update changes
         UPDATE(self, slot, samples, names)
         held = self.trainer.held()
         tape.add(
             {"slot": slot.number}
-            | arrived
+            | given
             | {
                 "applied": len(self.own.decisions.lines),
                 "picked": checksum(slot.picked)[:16],
@@ -69,13 +74,15 @@ def record(tape: Recorder) -> None:
         return inputs
 
     RunRecorder.correct, RunRecorder.update = correct, update  # type: ignore[method-assign]
+    RunRecorder.apply_decisions = apply  # type: ignore[method-assign]
     train_stream.first_inputs = first_inputs
 
 
 def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
     """Make the next stream read the slots of another tape."""
     record(tape)
-    correct, update = RunRecorder.correct, RunRecorder.update
+    apply, correct, update = RunRecorder.apply_decisions, RunRecorder.correct, RunRecorder.update
+    updating = False
     decisions, written = Decisions(run / RunFiles.decisions), 0
 
     def decide(self: RunRecorder, count: int) -> None:
@@ -87,13 +94,21 @@ def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
                     file.write(json.dumps(line.to_json()) + "\n")
             written = count
 
+    def applied(self: RunRecorder) -> None:
+        if not updating:
+            decide(self, other.slots[self.trainer.slots]["before"])
+        apply(self)
+
     def corrected(self: RunRecorder, samples: Any, names: Any = None) -> Any:
         decide(self, other.slots[self.trainer.slots]["known"])
         return correct(self, samples, names)
 
     def updated(self: RunRecorder, slot: Any, samples: Any = None, names: Any = None) -> None:
+        nonlocal updating
         decide(self, other.slots[slot.number]["applied"])
+        updating = True
         update(self, slot, samples, names)
+        updating = False
 
     def learn_schema(options: Any, feed: Any) -> Schema:
         wait_until(lambda: saved_slots(run), what="a checkpoint")
@@ -104,6 +119,7 @@ def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
         return schema
 
     RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
+    RunRecorder.apply_decisions = applied  # type: ignore[method-assign]
     train_stream.learn_schema = learn_schema
     train_stream.first_inputs = lambda *_: torch.tensor(other.beginning["inputs"])  # type: ignore[assignment]
     train_stream.open_source = lambda *_, **__: Replayed(other, sent, run)  # type: ignore[assignment]

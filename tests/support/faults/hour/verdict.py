@@ -88,7 +88,8 @@ def first_difference(ours: Tape, other: Tape) -> str:
         one, two = ours.slots[number], other.slots.get(number, {})
         found = [name for name in (*GIVEN, *MADE) if one.get(name) != two.get(name)]
         if found:
-            start = max((at.slot for at in ours.starts if (at.slot or 0) <= number), default=0)
+            starts = [at.slot for at in ours.starts if at.slot is not None and at.slot <= number]
+            start = max(starts, default=0)
             return (
                 f"differ from slot {number} on, in {', '.join(found)}; the process then training "
                 f"had begun at slot {start}"
