@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,7 @@ from tamis.models import start
 from tamis.models.tabular import TableLayout, TableModel
 from tamis.training.augment import Augment
 
-FEWEST_SLOTS, MOST_PICKS, PASSES = 200, 400_000, 16
-FEWEST_K, MOST_K = 32, 256
+FEWEST_SLOTS, FEWEST_K = 200, 32
 MOST_HELD = 1_000_000
 
 
@@ -28,7 +28,7 @@ class TableSettings:
     - k is the square root of the rows, from 32 to 256: a step of few rows costs little less than
       one of many, and large tables need fewer steps for each row.
     - Every row is picked 16 times in the mean; the smallest tables take 200 steps, since AdamW
-      needs as many to get anywhere, and 150 were as good as 500. Beyond 25,000 rows the picks are
+      needs as many to get anywhere. Beyond 25,000 rows the picks are
       400,000 in all, then one for each row: wrong labels are learned by repetition, and there new
       rows teach more than old ones.
     - Rows arrive in the first quarter of the slots, so that predictions made before learning from
@@ -36,6 +36,9 @@ class TableSettings:
     - All rows are held, up to a million: a file is often sorted by something.
     """
 
+    passes: ClassVar[int] = 16
+    most_picks: ClassVar[int] = 400_000
+    most_k: ClassVar[int] = 256
     rows: int
     rate: float = 0.002
     weight_decay: float = 0.2
@@ -44,12 +47,12 @@ class TableSettings:
     @property
     def k(self) -> int:
         """Picks a slot."""
-        return min(max(round(math.sqrt(self.rows)), FEWEST_K), MOST_K)
+        return min(max(round(math.sqrt(self.rows)), FEWEST_K), self.most_k)
 
     @property
     def slots(self) -> int:
         """Slots in all."""
-        picks = max(min(PASSES * self.rows, MOST_PICKS), self.rows)
+        picks = max(min(self.passes * self.rows, self.most_picks), self.rows)
         return max(math.ceil(picks / self.k), FEWEST_SLOTS)
 
     @property

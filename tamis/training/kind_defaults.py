@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tamis.sources import Table
 from tamis.sources.schema import EncodedText, Text
@@ -11,8 +12,6 @@ from tamis.training.augment import Augment, DropTokens, ShiftAndFlip
 from tamis.training.defaults import TableSettings
 
 HELD_BYTES = 2**30
-FEWEST_SLOTS, MOST_PICKS, PASSES = 200, 200_000, 10
-FEWEST_K, MOST_K = 32, 64
 SHIFTED = 14
 
 
@@ -29,25 +28,17 @@ class PictureSettings(TableSettings):
     - Pictures arrive in the first quarter of the slots. As many are held as fit into a gigabyte.
     """
 
+    passes: ClassVar[int] = 10
+    most_picks: ClassVar[int] = 200_000
+    most_k: ClassVar[int] = 64
     shape: tuple[int, ...] = (3, 32, 32)
     rate: float = 0.001
     weight_decay: float = 0.05
 
     @property
-    def k(self) -> int:
-        """Picks a slot."""
-        return min(max(round(math.sqrt(self.rows)), FEWEST_K), MOST_K)
-
-    @property
     def pool_size(self) -> int:
         """Rows that a selector sees."""
         return 4 * self.k
-
-    @property
-    def slots(self) -> int:
-        """Slots in all."""
-        picks = max(min(PASSES * self.rows, MOST_PICKS), self.rows)
-        return max(math.ceil(picks / self.k), FEWEST_SLOTS)
 
     @property
     def capacity(self) -> int:
