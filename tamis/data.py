@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ class Samples:
     `clean` marks the labels that are right. Only a simulation knows it, and only the oracle and the
     monitor may read it. `groups` numbers the groups that picks should be fair to, if any.
     `features` are what the last layer of a model was fed when it last saw each row, if kept.
+    `annotators` number those who gave the labels, -1 where that is not known, if any are.
 
     >>> rows = Samples.of(torch.eye(3), torch.tensor([0, 1, 1]))
     >>> rows[torch.tensor([2, 0])].ids.tolist()
@@ -31,6 +33,7 @@ class Samples:
     clean: Tensor | None = None
     groups: Tensor | None = None
     features: Tensor | None = None
+    annotators: Tensor | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns().items()}
@@ -113,6 +116,62 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 NO_SAMPLES = Samples.of(torch.empty(0, 1), torch.empty(0, dtype=torch.long))
 
 
+UNLABELLED = -1
+"""Label of a row that has none, or none yet."""
+REVIEWER = -2
+"""Annotator of an event whose label somebody has decided on: it is taken as right."""
+
+
+class Event(NamedTuple):
+    """Something that came for a row: the row itself, a label for it, both, or a withdrawal.
+
+    `id` is that of the row, as a number and as text. `row` is its place among the samples that
+    came with it, None where only a label came. `label` is None for a row without a label; where
+    no row came either, it withdraws the label, that of `annotator` alone if one is named. `time` is
+    when it happened, in seconds since 1970.
+    """
+
+    id: int
+    row: int | None
+    label: int | None
+    annotator: int | None = None
+    time: float | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Events:
+    """What came in one slot, in order: rows with or without labels, and labels apart from rows.
+
+    `samples` are the rows that came, each with the label it came with, or `UNLABELLED`. Each of
+    them is named by the `row` of one event. An id may occur in several events.
+    """
+
+    samples: Samples
+    events: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, samples: Samples, names: Sequence[str] | None = None) -> Events:
+        """Return rows as events, each with the label that it came with, and its id as text."""
+        columns = (samples.ids, samples.labels, samples.annotators)
+        unknown = torch.full_like(samples.ids, -1)
+        given = zip(*((unknown if x is None else x).tolist() for x in columns), strict=True)
+        events = tuple(
+            Event(
+                row_id,
+                row,
+                None if label == UNLABELLED else label,
+                None if who == -1 else who,
+                name=None if names is None else names[row],
+            )
+            for row, (row_id, label, who) in enumerate(given)
+        )
+        return cls(samples, events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+
 @dataclass(frozen=True)
 class Search:
     """What a search through the pool did, for the monitor and the regret.
@@ -183,7 +242,8 @@ class Slot:
     all are copied at once. Shares of what is held (`coverage`, `recall`, `class_held`) are counted
     again in every slot, or less often in a large buffer: once for every 8,192 rows in it.
     `class_arrived` and `class_predicted` count the rows that `agreement` is over, by the label that
-    arrived and by the model's prediction of it; None where that is not known.
+    arrived and by the model's prediction of it; None where that is not known. `waiting` counts the
+    rows that wait for their labels, `labelled` is the share of rows that have had theirs.
     """
 
     number: int
@@ -199,6 +259,8 @@ class Slot:
     seconds: float
     class_arrived: Tensor | None = None
     class_predicted: Tensor | None = None
+    waiting: int = 0
+    labelled: float | None = None
 
     @property
     def ids(self) -> Tensor:

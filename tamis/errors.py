@@ -14,6 +14,10 @@ class UsageError(TamisError):
     """A mistake that the person at the keyboard can fix; its message is one line."""
 
 
+class GrowthError(TamisError, ValueError):
+    """A part of a trainer that was built for a fixed number of classes, in one sentence."""
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """Turn a failed import into a `UsageError` that names the extra to install."""

@@ -6,6 +6,7 @@ from tamis.buffers.puridiver import PuriDivER
 from tamis.buffers.reservoir import Reservoir
 from tamis.buffers.sliding import Sliding
 from tamis.buffers.store import Buffer
+from tamis.buffers.waiting import WaitingRoom
 
 BUFFERS = (Growing, Sliding, Reservoir, BalancedReservoir, PuriDivER)
 
@@ -17,4 +18,5 @@ __all__ = [
     "PuriDivER",
     "Reservoir",
     "Sliding",
+    "WaitingRoom",
 ]

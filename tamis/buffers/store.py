@@ -87,10 +87,13 @@ class Store:
         if not self.count:
             return 0
         held = self.pool()
-        kept = ~torch.isin(held.ids, ids.to(held.ids.device))
-        before, self.count = self.count, int(kept.sum())
-        for name, column in held.columns().items() if self.count < before else ():
-            self._columns[name][: self.count] = column[kept]
+        gone = torch.isin(held.ids, ids.to(held.ids.device))
+        before, self.count = self.count, self.count - int(gone.sum())
+        if self.count < before:
+            first = int(gone.long().argmax())  # the rows before it stay where they are
+            moved = first + (~gone[first:]).nonzero().flatten()
+            for name, column in held.columns().items():
+                self._columns[name][first : self.count] = column[moved]
         if not self.count:
             self._columns = {}
         return before - self.count

@@ -189,10 +189,13 @@ class Checkpoints:
 
     def read_offset(self) -> Any:
         """Return the offset of the newest generation that can be read, None where there is none."""
-        for number in reversed(self.generations()):
-            with suppress(DamagedFileError, OSError):
-                return read_manifest(self._path(number)).offset
-        return None
+        newest = self._newest()
+        return newest and newest.offset
+
+    def read_settings(self) -> dict[str, Any]:
+        """Return the settings of the newest generation that can be read."""
+        newest = self._newest()
+        return dict(newest.settings) if newest else {}
 
     def read_held(self, most: int) -> Tensor | None:
         """Return inputs of the first rows held in the newest generation, None where there are none.
@@ -220,6 +223,12 @@ class Checkpoints:
         for number in self.generations():
             self._remove(number)
         self._tidy()
+
+    def _newest(self) -> Manifest | None:
+        for number in reversed(self.generations()):
+            with suppress(DamagedFileError, OSError):
+                return read_manifest(self._path(number))
+        return None
 
     def _write(self, manifest: Manifest, text: bytes, tensors: dict[str, Tensor]) -> int:
         make_folder(self.folder)

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tamis.buffers import BUFFERS, PuriDivER
+from tamis.buffers import BUFFERS, PuriDivER, WaitingRoom
 from tamis.errors import UsageError
 from tamis.models import MODELS, Scale, start
 from tamis.models.tabular import TableModel
-from tamis.noise import Alarm
+from tamis.noise import Alarm, JointLabels
 from tamis.selectors import RHO, SELECTORS, Oracle, Selector
 from tamis.selectors.protocol import preferred_warm_up
 from tamis.sources import Schema, Validator
@@ -29,6 +29,12 @@ from tamis.training.augment import Augment
 PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000, "pool_size": 1024}
 """Settings of a run whose size is not known, or whose model is not the one for tables."""
 
+
+OF_ONE_CALL = (
+    "address", "out", "resume", "overwrite", "allow_mismatch", "log", "dry_run", "queue",
+    "policy", "patience", "linger", "follow", "skip_lost",
+)  # fmt: skip
+"""Options that have no part in how a trainer is built."""
 
 TABLE_MODEL = TableModel.__name__
 
@@ -112,6 +118,19 @@ def fill_in(options: Namespace, defaults: Mapping[str, object]) -> None:
             setattr(options, name, value)
 
 
+def options_of_run(options: Namespace) -> dict[str, object]:
+    """Return as JSON the options that the trainer was built with, so that it is built again."""
+    found = {name: value for name, value in vars(options).items() if name not in OF_ONE_CALL}
+    return {name: value for name, value in found.items() if is_json(value)}
+
+
+def is_json(value: object) -> bool:
+    """Return whether an option is a value of JSON, and stays the same as such."""
+    if isinstance(value, list):
+        return all(map(is_json, value))
+    return value is None or isinstance(value, str | int | float)
+
+
 def scale_of(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """Return the scaling that a model begins with, on the CPU, to check rows by.
 
@@ -137,6 +156,7 @@ def build_trainer(
     validator: Validator,
     optimizer: torch.optim.Optimizer | None = None,
     augment: Augment | None = None,
+    waiting: WaitingRoom | None = None,
 ) -> Trainer:
     """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
@@ -156,6 +176,8 @@ def build_trainer(
             ema=options.ema,
             pool_size=options.pool_size,
             validator=validator,
+            waiting=waiting,
+            annotators=JointLabels(classes) if options.annotator else None,
             tracker=Alarm(classes),
             execution=Execution(device),
             seed=options.seed,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import tamis
 from tamis.cli import (
     annotators,
+    audit,
     compare,
     demo,
     export,
@@ -15,6 +16,7 @@ from tamis.cli import (
     listing,
     predict,
     report,
+    serve,
     stream,
     train,
     watch,
@@ -28,8 +30,10 @@ COMMANDS: Mapping[str, Command | Group] = {
     "train": train,
     "stream": stream,
     "predict": predict,
+    "serve": serve,
     "annotators": annotators,
     "watch": watch,
+    "audit": audit,
     "report": report,
     "compare": compare,
     "export": export,

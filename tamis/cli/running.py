@@ -13,13 +13,14 @@ from rich.console import Console
 from torch import nn
 
 import tamis
+from tamis.buffers import WaitingRoom
 from tamis.checkpoint import DamagedCheckpointWarning, MismatchError, RefusedError
 from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.prediction.rebuilding import model_arguments
-from tamis.runs import Decisions, RunMetadata, Suspect
+from tamis.runs import Decisions, EstimateHistory, RunMetadata, Suspect
 from tamis.sources import Schema
 from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
@@ -123,10 +124,26 @@ def print_outcome(
     console.print(f"{verb} {run.trainer.slots} slots {trained_on}; {state}.")
     for text in run.warnings():
         console.print(f"Warning: {text}.")
+    for alarm in EstimateHistory(run.folder).alarms:
+        if alarm.subject:
+            console.print(f"Slot {alarm.slot}: {alarm.text}")
     rejects = run.trainer.validator.rejects
     if rejects.total:
         console.print(f"{rejects.summary()} See {rejects.path}.")
+    if run.trainer.waiting and (sentence := waiting_sentence(run.trainer.waiting)):
+        console.print(sentence)
     console.print(clean_ratio_sentence(run, newest))
+
+
+def waiting_sentence(room: WaitingRoom) -> str:
+    """Return how many rows have a label, and what became of the others; empty where all have."""
+    if room.labelled in (None, 1.0) and not (room.waiting_labels or room.unmatched):
+        return ""
+    rows = f"{room.joined} of {room.came} rows have a label; {len(room)} wait for theirs"
+    left = f", {room.unlabelled} have left without one" if room.unlabelled else ""
+    labels = f"; {room.waiting_labels} labels wait for their rows" if room.waiting_labels else ""
+    lost = f", {room.unmatched} have left without one" if room.unmatched else ""
+    return f"{rows}{left}{labels}{lost}."
 
 
 def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, console: Console) -> None:
@@ -154,8 +171,8 @@ def clean_ratio_sentence(run: TrainingRun, newest: bool) -> str:
     With `newest`, for a stream, also that of the newest rows, with its band; noise may have
     changed. Where nothing was scored, it stands alone.
     """
-    ratio = run.recorder.metadata.clean_ratio
-    found = [] if ratio is None else [f"{ratio:.2f}"]
+    text = run.recorder.metadata.clean_ratio_text
+    found = [text] if text else []
     if run.trainer.tracker and (newest or not found):
         value, low, high = run.trainer.tracker.estimate()
         rows = "of the newest rows, by predictions made before learning from them"

@@ -26,7 +26,8 @@ def print_table(table: Table, console: Console, *, complete: bool) -> None:
     if table.left_out:
         inputs = listed(column.name for column in table.schema.inputs)
         console.print(f"Input: {inputs}. Left out: {listed(table.left_out)}.")
-    for note in table.notes:
+    crowd = [table.crowd.note(table.rows)] if table.crowd else []
+    for note in (*crowd, *table.notes):
         console.print(f"{table.name}: {note}.")
     if not complete:
         for name, count in table.unreadable.items():

@@ -12,6 +12,13 @@ EXAMPLES = """examples:
   tamis stream 'redis://localhost:6379/0?stream=rows&group=g' --inputs x --label y --classes 0 1
   tamis stream 'kafka://localhost:9092/rows?group=g' --rows mine:to_row --classes ant bee
   tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --log mlflow
+  tamis stream 'logs/*.jsonl' --label kind --max-classes 20
+
+Without --classes, the labels of the first records are the classes, and a label that comes up later
+is a new one, up to --max-classes. An alarm names it, and one names a class that is gone for long.
+
+A record without a label waits for it: a later record of the same --id that has the label and none
+of the inputs is the label; another such record changes it, one with an empty label withdraws it.
 
 State and position are saved together, and only then is a broker's message acknowledged: after a
 crash, --resume continues with nothing lost and nothing twice. Ctrl-C and SIGTERM save and stop.
@@ -29,8 +36,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_kind_option(parser)
     add("--label", help="name of the label column")
     add("--id", help="column that identifies the records (default: their number)")
+    add("--annotator", help="column that names who gave the label: all labels of a row make one")
+    add("--time", help="column of times: seconds since 1970, or ISO 8601")
     add("--rows", metavar="MODULE:FUNCTION", help="instead of columns: from record to input, label")
-    add("--classes", nargs="+", required=True, help="all labels, by name")
+    add("--classes", nargs="+", help="labels by name (default: those of the first records)")
+    add(
+        "--max-classes",
+        type=positive,
+        help="take other labels for new classes, up to so many in all (default: none if --classes"
+        " are named, else 100)",
+    )
     add("--follow", action="store_true", help="wait for files to grow, and for new ones")
     add("--skip-lost", action="store_true", help="go past what cannot be read again")
     add("--patience", type=float, help="seconds without a record after which to end")
@@ -48,6 +63,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=200,
         help="first rows, to learn columns and scale (default 200)",
     )
+    add(
+        "--wait-rows",
+        type=positive,
+        default=10_000,
+        help="rows without a label, and labels without a row, that wait (default 10,000)",
+    )
+    add("--wait-seconds", type=float, help="time, by --time, that they wait (default: no limit)")
     add("--queue", type=positive, default=10_000, help="records read ahead (default 10,000)")
     add(
         "--policy",

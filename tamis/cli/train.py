@@ -32,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("file", type=Path, help="table, folder of pictures, or data set of Hugging Face")
     add("--label", help="name of the label column (default: what the data declares)")
     add("--id", help="column that identifies the rows, unique (default: number from 0)")
+    add("--annotator", help="column that names who gave the label: one line for each label of --id")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
     add_kind_option(parser)
     add("--text", metavar="COLUMN", help="learn from this text, and no other column")

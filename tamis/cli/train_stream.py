@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from torch import Tensor
 
+from tamis.buffers import WaitingRoom
 from tamis.checkpoint import Checkpoints
 from tamis.cli.building import (
     PLAIN,
@@ -22,6 +23,7 @@ from tamis.cli.building import (
     check_model,
     choose,
     fill_in,
+    options_of_run,
     scale_of,
 )
 from tamis.cli.console import plain_console
@@ -32,6 +34,13 @@ from tamis.cli.running import (
     print_next_step,
     print_outcome,
     print_suspects,
+)
+from tamis.cli.stream_classes import (
+    check_classes,
+    classes_of,
+    hint_for,
+    limit_of,
+    with_classes,
 )
 from tamis.data import Slot
 from tamis.errors import UsageError
@@ -52,6 +61,7 @@ from tamis.sources import (
     open_source,
 )
 from tamis.sources.redaction import redact
+from tamis.sources.rows import has_inputs
 from tamis.sources.scaling import measure_columns
 from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
@@ -78,14 +88,16 @@ def train_stream(options: Namespace) -> int:
             inputs = first_inputs(options, feed)
         if stop:
             raise KeyboardInterrupt
-        validator = Validator(len(options.classes), rejects=rejects)
+        classes = classes_of(options, schema)
+        validator = Validator(len(classes), rejects=rejects, max_classes=limit_of(options))
         trainer = stream_trainer(options, schema, inputs, selector, validator)
         feed.scale = scale_of(trainer.model)
         shape = tuple(inputs.shape[1:])
         named = schema.names if schema and len(shape) == 1 else ()
         metadata = RunMetadata(
-            redact(options.address), tuple(options.classes), shape, named, options.slots,
+            redact(options.address), classes, shape, named, options.slots,
             trainer.settings() | {"rows_per_slot": options.rows_per_slot},
+            options=options_of_run(options),
         )  # fmt: skip
         with open_run(
             options,
@@ -100,7 +112,7 @@ def train_stream(options: Namespace) -> int:
                     for slot in run.train(feed, options.slots):
                         progress.update(slot)
                 except TooManyBadError as error:
-                    error.add_note(f"See {rejects.path}.")
+                    error.add_note(f"See {rejects.path}. {hint_for(rejects, options)}".rstrip())
                     raise
                 except ReplacedError as error:
                     error.add_note("--resume --skip-lost goes past what cannot be read again.")
@@ -110,6 +122,8 @@ def train_stream(options: Namespace) -> int:
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     counts += f", {stats.lost} lost" if stats.lost else ""
     print_outcome(run, console, f"on {counts}", newest=True)
+    if hint := hint_for(rejects, options):
+        console.print(hint)
     if suspects is not None:
         print_suspects(suspects, run, console)
     print_next_step(run, suspects, console)
@@ -123,15 +137,16 @@ def resumes(options: Namespace) -> bool:
 
 def open_feed(options: Namespace, rejects: Rejects) -> Feed:
     """Open the source, with the rule that turns its records into rows."""
-    twice = sorted({name for name in options.classes if options.classes.count(name) > 1})
-    if twice:
-        raise UsageError(f"--classes names {', '.join(twice)} more than once.")
-    if len(options.classes) == 1:
-        raise UsageError("--classes names one class only: nothing can be learned from it.")
+    check_classes(options)
+    if options.wait_seconds is not None and not (options.time and options.wait_seconds > 0):
+        raise UsageError("--wait-seconds is a time above 0, and needs --time.")
     if options.rows:
         to_row: Any = choose("function", options.rows, ())
     elif options.label:
-        to_row = Columns(options.inputs or [], options.label, options.classes, options.id)
+        to_row = Columns(
+            options.inputs or [], options.label, options.classes or (), options.id,
+            limit_of(options), options.time, options.annotator,
+        )  # fmt: skip
     else:
         raise UsageError("name the column of labels by --label, or a function by --rows.")
     try:
@@ -142,7 +157,7 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
         ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
     except (SourceError, ValueError) as error:
         raise UsageError(str(error)) from None
-    return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad)
+    return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad, events=True)
 
 
 def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
@@ -158,7 +173,9 @@ def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
     else:
         schema = schema_of(options, first_records(options, feed))
     if schema:
-        feed.to_row = SchemaRows(schema)
+        feed.to_row = SchemaRows(
+            schema, limit_of(options), time=options.time, annotator=options.annotator
+        )
     return schema
 
 
@@ -176,17 +193,20 @@ def schema_of(options: Namespace, records: Sequence[Mapping[str, Any]]) -> Schem
     if not records:
         return None
     present = dict.fromkeys(str(name) for record in records for name in record)
-    names = options.inputs or [
-        name for name in present if name not in (options.label, options.id, *options.drop)
-    ]
-    for name in [*names, options.label, *([options.id] if options.id else [])]:
+    roles = [options.label, options.id, options.time, options.annotator]
+    roles = [name for name in roles if name]
+    names = options.inputs or [name for name in present if name not in (*roles, *options.drop)]
+    for name in [*names, *roles]:
         if name not in present:
             raise UsageError(f"column missing: {name}; records have {', '.join(present)}.")
+    if options.id:  # labels that come apart from their rows have no inputs
+        records = [record for record in records if has_inputs(record, names)]
     columns = {name: [record.get(name) for record in records] for name in names}
-    return infer_schema(
-        columns, label=options.label, classes=options.classes, id=options.id,
+    schema = infer_schema(
+        columns, label=options.label, classes=(), id=options.id,
         kinds=dict(options.kind), named=bool(options.inputs),
     )  # fmt: skip
+    return with_classes(options, schema, records)
 
 
 def first_inputs(options: Namespace, feed: Feed) -> Tensor:
@@ -219,7 +239,7 @@ def stream_trainer(
     validator: Validator,
 ) -> Trainer:
     """Build the model and the trainer; columns of categories or texts have the model for tables."""
-    classes, shape = len(options.classes), tuple(inputs.shape[1:])
+    classes, shape = validator.classes or 0, tuple(inputs.shape[1:])
     given: str = options.model or (TABLE_MODEL if schema and schema.is_mixed else "")
     if schema and len(shape) == 1 and given.lower() == TABLE_MODEL.lower():
         sized = TableSettings(0)
@@ -227,7 +247,9 @@ def stream_trainer(
         torch.manual_seed(options.seed)  # dropout draws from torch's own generator
         model = sized.model(schema.layout, classes, inputs, options.seed)
         optimizer = sized.optimizer(model, options.rate)
-        return build_trainer(options, model, selector, classes, validator, optimizer)
+        return build_trainer(
+            options, model, selector, classes, validator, optimizer, waiting=room_of(options)
+        )
     fill_in(options, PLAIN)
     check_model(options, schema)
     mean, deviation = torch.ones(shape), torch.ones(shape)
@@ -236,7 +258,12 @@ def stream_trainer(
     if schema and len(shape) == 1:  # codes and n-grams have no scale
         mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
     model = build_model(options, shape, classes, mean, deviation)
-    return build_trainer(options, model, selector, classes, validator)
+    return build_trainer(options, model, selector, classes, validator, waiting=room_of(options))
+
+
+def room_of(options: Namespace) -> WaitingRoom:
+    """Return where rows wait for their labels."""
+    return WaitingRoom(options.wait_rows, seconds=options.wait_seconds)
 
 
 class Progress:
@@ -279,7 +306,10 @@ def stream_settings(options: Namespace) -> dict[str, object]:
         "kind": [list(pair) for pair in options.kind],
         "label": options.label,
         "id": options.id,
+        "time": options.time,
+        "annotator": options.annotator,
         "rows": options.rows,
         "rows_per_slot": options.rows_per_slot,
         "classes": options.classes,
+        **({} if (limit := limit_of(options)) is None else {"max_classes": limit}),
     }

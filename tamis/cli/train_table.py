@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from tamis.buffers import WaitingRoom
 from tamis.cli.building import (
     PLAIN,
     TABLE_MODEL,
@@ -19,6 +20,7 @@ from tamis.cli.building import (
     build_trainer,
     check_model,
     fill_in,
+    options_of_run,
     scale_of,
 )
 from tamis.cli.console import plain_console
@@ -45,8 +47,12 @@ from tamis.training.defaults import TableSettings
 from tamis.training.kind_defaults import FeatureSettings, PictureSettings, settings_for
 
 PICTURE_MODEL = cnn.__name__
+ANNOTATORS = "annotator_names"
+"""Names of annotators in the order of their numbers, among the options that a run keeps."""
 MIN_SLOTS = 2000
 """Slots of a run with another model, where the table has fewer."""
+MOST_UNLABELLED = 50_000
+"""Rows without a label that are held, at the most."""
 
 
 def train_table(options: Namespace) -> int:
@@ -69,9 +75,10 @@ def train_table(options: Namespace) -> int:
     test = read_test(options, table)
     slots = options.slots
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
+    known = {} if table.crowd is None else {ANNOTATORS: list(table.crowd.names)}
     metadata = RunMetadata(
         table.name, table.classes, table.input_shape, table.columns, slots, settings,
-        source=place_of(options.file), digest=table.digest,
+        source=place_of(options.file), digest=table.digest, options=options_of_run(options) | known,
     )  # fmt: skip
     with open_run(
         options,
@@ -108,7 +115,8 @@ def read_table(options: Namespace, validator: Validator, console: Console) -> Ta
     """Open the file, and show how many rows have been read where that takes long."""
     with RowCount(f"reading {options.file.name}", console) as count:
         return open_table(
-            options.file, options.label, validator, id_column=options.id, drop=options.drop,
+            options.file, options.label, validator, id_column=options.id,
+            annotator=options.annotator, drop=options.drop,
             kinds=dict(options.kind), text=options.text, encoder=options.encoder,
             side=options.size, progress=count.update,
         )  # fmt: skip
@@ -137,13 +145,15 @@ def table_trainer(
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
         check_model(options, table.schema)
         model = build_model(options, shape, classes, table.mean, table.deviation)
-        return build_trainer(options, model, selector, classes, validator)
+        return build_trainer(options, model, selector, classes, validator, waiting=room_of(table))
     slots = options.slots or sized.slots
     fill_in(options, {"model": TABLE_MODEL, **sized_options(sized, slots)})
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
     optimizer = sized.optimizer(model, options.rate)
-    return build_trainer(options, model, selector, classes, validator, optimizer, sized.augment)
+    return build_trainer(
+        options, model, selector, classes, validator, optimizer, sized.augment, room_of(table)
+    )
 
 
 def sized_trainer(
@@ -161,8 +171,14 @@ def sized_trainer(
     built = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
     optimizer = sized.optimizer(built, options.rate)
     return build_trainer(
-        options, built, selector, len(table.classes), validator, optimizer, sized.augment
-    )
+        options, built, selector, len(table.classes), validator, optimizer, sized.augment,
+        room_of(table),
+    )  # fmt: skip
+
+
+def room_of(table: Table) -> WaitingRoom | None:
+    """Return where rows without a label stay; None where all rows have one."""
+    return WaitingRoom(min(table.unlabelled, MOST_UNLABELLED)) if table.unlabelled else None
 
 
 def sized_options(sized: TableSettings, slots: int) -> dict[str, object]:
@@ -213,6 +229,7 @@ def table_settings(table: Table) -> dict[str, object]:
         "rows_per_slot": table.rows_per_slot,
         "classes": list(table.classes),
         "id": table.schema.id,
+        "annotator": table.crowd.annotator.name if table.crowd else None,
         "content": table.digest[:16],
         "kinds": [column.kind for column in table.schema.columns],
     }

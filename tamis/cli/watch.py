@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import signal
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 from tamis.errors import UsageError, needs_extra
 
@@ -44,11 +45,13 @@ def run(options: Namespace) -> int:
         server = Server(api, options.host, options.port, token)
     except (OSError, OverflowError) as error:
         raise UsageError(f"{options.host}:{options.port} cannot be listened on: {error}.") from None
+    # A KeyboardInterrupt in a finaliser is printed and ignored: ask for the end instead.
+    signal.signal(signal.SIGINT, lambda *_: Thread(target=server.shutdown, daemon=True).start())
     console = plain_console()
     console.print(f"Watching {options.run} at {server.url}", soft_wrap=True)
     console.print("Ctrl-C ends it; the run goes on.")
-    with server, suppress(KeyboardInterrupt):
-        server.serve_forever()
+    with server:
+        server.serve_forever(0.1)
     return 0
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.data import label_changes
 from tamis.distributed.group import Ranks
 from tamis.distributed.shard import Shard
 from tamis.model_view import ModelView
+from tamis.noise import Tracker
 
 
 def changed_rows(shard: Shard, view: ModelView, wanted: Tensor) -> Tensor:
@@ -26,6 +28,15 @@ def changed_rows(shard: Shard, view: ModelView, wanted: Tensor) -> Tensor:
     confidence, predicted = view.probabilities(held.inputs[rows]).max(dim=1)
     bits = confidence.double().view(torch.long)
     return torch.stack([held.ids[rows], held.labels[rows], after, bits, predicted], dim=1)
+
+
+def relabel_tracker(tracker: Tracker, changed: Tensor, classes: int, newest: int) -> None:
+    """Count rows under their new labels; `changed` has the columns of `changed_rows`."""
+    ids, before, after, bits, predicted = changed.unbind(dim=1)
+    confidence = bits.contiguous().view(torch.double)
+    probabilities = functional.one_hot(predicted, classes) * confidence[:, None]
+    ages = (newest - ids).clamp(0, newest)
+    tracker.relabel(probabilities, before, after, ages=ages)
 
 
 def gather_rows(ranks: Ranks, mine: Tensor) -> Tensor:

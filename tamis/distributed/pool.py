@@ -83,6 +83,10 @@ class SharedPool:
         """Numbers in the record of a shard that do not depend on its rows."""
         return AT_CLASSES + 2 * self.classes
 
+    def grow(self, classes: int) -> None:
+        """Count by so many classes."""
+        self.classes = max(classes, self.classes)
+
     def meet(
         self, alive: bool, chain: int, watched: bool, meanwhile: Callable[[], None]
     ) -> Samples:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.buffers import Buffer
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
@@ -18,6 +19,7 @@ from tamis.selectors import Selector
 from tamis.selectors.sampling import draw_rows
 from tamis.sources import Validator
 from tamis.training.base import check_buffer, check_saved
+from tamis.training.growth import grow_parts
 
 NO_ROWS = torch.empty(0, dtype=torch.long)
 NO_PREDICTIONS = torch.empty(0, 3, dtype=torch.long)
@@ -60,16 +62,26 @@ class Shard:
         """True: whether the model has diverged is not known here."""
         return True
 
-    def take_in(self, item: Any) -> None:
-        """Hold the good rows of an item."""
+    def check_item(self, item: Any) -> Samples:
+        """Return the good rows of an item."""
         samples = self.validator.validate(item)
-        if not isinstance(
-            item, Samples
-        ):  # numbered by the validator, which knows of one shard only
-            samples = replace(samples, ids=samples.ids * self.shards + self.number)
+        if isinstance(item, Samples):
+            return samples
+        # They were numbered by the validator, which knows of one shard only.
+        return replace(samples, ids=samples.ids * self.shards + self.number)
+
+    def hold(self, samples: Samples) -> None:
+        """Hold rows that have arrived."""
         if len(samples):
             self.arrived = samples.to(self.device)
             self.buffer.append(self.arrived, self.generator)
+
+    def grow(self, classes: int) -> None:
+        """Count by so many classes."""
+        more = classes - self.compared.shape[1]
+        if more > 0:
+            self.compared = functional.pad(self.compared, (0, more))
+        grow_parts([self.buffer, self.validator, self.selector], classes)
 
     def predict(self, view: ModelView, watched: bool) -> None:
         """Predict the labels of what has come in, before anything is learned from it."""

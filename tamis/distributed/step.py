@@ -72,6 +72,10 @@ class SharedStep(Step):
             buffer.copy_(before + change.to(buffer.dtype))
         return finish(total[-2].clone(), self.optimizer, saved=saved)
 
+    def grow(self, classes: int) -> None:
+        """Augment by so many classes."""
+        self.classes = max(classes, self.classes)
+
     def _gradients(
         self,
         shard: Shard,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
@@ -17,9 +16,11 @@ from torch.optim import Optimizer
 from tamis.buffers import Buffer
 from tamis.checkpoint import State, describe
 from tamis.data import NO_SAMPLES, Picks, Samples, Slot
-from tamis.distributed.corrections import changed_rows, gather_rows
+from tamis.distributed.apart import extend_chain, pick_apart
+from tamis.distributed.corrections import changed_rows, gather_rows, relabel_tracker
 from tamis.distributed.group import Ranks
-from tamis.distributed.pool import SharedPool, concat_picks, owners
+from tamis.distributed.growth import check_validators, count_needed, shared_level
+from tamis.distributed.pool import SharedPool, owners
 from tamis.distributed.shard import Shard
 from tamis.distributed.step import SharedStep
 from tamis.distributed.view import SharedModel
@@ -66,6 +67,7 @@ class RankTrainer(BaseTrainer):
     pool_size: rows, over all ranks, that a selector sees. What crosses between ranks depends on
         it, and not on how much they hold.
     classes: the model's; taken from its last layer unless given.
+    max_classes: labels up to so many are new classes, by which all ranks grow; None takes none.
     precision: type that passes run in; None is the model's own.
     warm_up, window, ema, predict_first, augment, criterion, tracker, patience, seed: as of
         `tamis.Trainer`.
@@ -86,6 +88,7 @@ class RankTrainer(BaseTrainer):
         augment: Augment | None = None,
         validator: Callable[[int], Validator] | None = None,
         classes: int | None = None,
+        max_classes: int | None = None,
         precision: torch.dtype | None = None,
         warm_up: int | Literal["auto"] = 0,
         window: WindowSetting = "auto",
@@ -111,21 +114,23 @@ class RankTrainer(BaseTrainer):
         self.ranks = ranks
         self.own = (owners(shards, ranks.size) == ranks.number).nonzero()[:, 0].tolist()
         self.classes = classes or last_linear(model)[1].out_features
-        make = validator or (lambda number: Validator(self.classes))
+        self.max_classes = max_classes
+        make = validator or (lambda number: Validator(self.classes, max_classes=max_classes))
         self.shards = [
             Shard(number, shards, buffer(number), make(number), ranks.device, seed, self.classes)
             for number in self.own
         ]
+        check_validators(self.shards, max_classes)
         self.pool = SharedPool(ranks, shards, self.shards, pool_size, self.classes)
         ranks.share([*self.model.parameters(), *self.model.buffers()])
-        self.selector = selector
-        self.tracker = tracker
-        self.every = every
-        self.chain = ""
+        self.selector, self.tracker = selector, tracker
+        self.every, self.chain = every, ""
         self.view = SharedModel(self.learner.view, self.pool)
         self._take_step = SharedStep(
             self.pool, model, optimizer, criterion, precision, augment, self.classes
         )
+        if max_classes is not None:
+            self.check_growth()
         if every > 1:
             self._share_selector()
 
@@ -161,20 +166,17 @@ class RankTrainer(BaseTrainer):
         those of all ranks are made on all. The rank that holds a row changes it; tracker and
         selector follow on every rank, as those of a `Trainer` do.
         """
-        check_labels(labels, self.classes)
+        check_labels(labels, self.max_classes or self.classes)
         given = torch.stack([ids, labels], dim=1).long().to(self.device)
         wanted = gather_rows(self.ranks, given)
         found = [changed_rows(shard, self.averaged, wanted) for shard in self.shards]
         changed = gather_rows(self.ranks, torch.cat([wanted.new_empty(0, 5), *found]))
         if not len(changed):
             return 0
-        ids, before, after, bits, predicted = changed.unbind(dim=1)
+        ids, after = changed[:, 0], changed[:, 2]
+        self.grow(1 + int(after.max()))
         if self.tracker:
-            confidence = bits.contiguous().view(torch.double)
-            probabilities = functional.one_hot(predicted, self.classes) * confidence[:, None]
-            newest = max(0, self.pool.seen - 1)
-            ages = (newest - ids).clamp(0, newest)
-            self.tracker.relabel(probabilities, before, after, ages=ages)
+            relabel_tracker(self.tracker, changed, self.classes, max(0, self.pool.seen - 1))
         for selector in self._selectors():
             selector.relabel(ids, after)
         for shard in self.shards:
@@ -197,9 +199,9 @@ class RankTrainer(BaseTrainer):
         """Return whether a flag is set on any rank. Every rank calls it after the same slot."""
         return not self.ranks.all_true(not flag)
 
-    def settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """Return all that the numbers of a run depend on; the number of ranks is not among it."""
-        return super().settings() | {
+        return super()._settings() | {
             "selector": describe(self.selector),
             "augment": describe(self._take_step.augment),
             "tracker": describe(self.tracker),
@@ -241,9 +243,7 @@ class RankTrainer(BaseTrainer):
     def _slot(self, items: list[Any], alive: bool) -> Slot | None:
         """Do one slot; return None where a meeting finds that all streams have ended."""
         started = perf_counter()
-        for shard, item in zip(self.shards, items, strict=False):
-            if item is not None:
-                shard.take_in(item)
+        self._take_in(items or [None] * len(self.shards))
         before = [shard.generator.get_state() for shard in self.shards if not alive]
         if self.slots % self.every == 0:
             held = self._meet(alive)
@@ -259,7 +259,7 @@ class RankTrainer(BaseTrainer):
         for shard in self.shards:
             shard.slots = self.slots
         if not self.pool.apart:
-            self._extend_chain(outcome.picked)
+            self.chain = extend_chain(self.chain, outcome.picked)
         pool = self.pool
         slot = self._report.slot(
             self.slots,
@@ -271,6 +271,28 @@ class RankTrainer(BaseTrainer):
             started=started,
         )
         return replace(slot, held=pool.held)
+
+    def _take_in(self, items: list[Any]) -> None:
+        """Hold what has arrived; all ranks first grow by the classes that came up on any."""
+        pairs = zip(self.shards, items, strict=True)
+        arrived = [NO_SAMPLES if item is None else shard.check_item(item) for shard, item in pairs]
+        if self.max_classes is not None:
+            self.grow(count_needed(self.ranks, arrived))
+        for shard, samples in zip(self.shards, arrived, strict=True):
+            shard.hold(samples)
+
+    def _count_classes(self) -> int:
+        return self.classes
+
+    def _growing(self) -> list[object]:
+        return [*super()._growing(), self._take_step, *self.shards]
+
+    def _level(self) -> float | None:
+        return shared_level(self.ranks, self.averaged, self.shards)
+
+    def _grow(self, classes: int, level: float | None) -> None:
+        super()._grow(classes, level)
+        self.classes = classes
 
     def _meet(self, alive: bool) -> Samples:
         """Exchange with the other ranks, and return the rows that all can pick from."""
@@ -296,7 +318,8 @@ class RankTrainer(BaseTrainer):
         selector: Selector = Naive() if self.slots < self.warm_up else self.selector
         apart = self.pool.apart
         if apart:
-            picks = self._pick_apart(held)
+            warm = Naive() if self.slots < self.warm_up else None
+            picks = pick_apart(self.pool, held, self.view, self.k, warm)
         else:
             k = min(self.k, len(held))
             picks = selector.select(held, self.view, k, self.generator) if k else Picks(held.labels)
@@ -319,27 +342,7 @@ class RankTrainer(BaseTrainer):
         self.pool.use(picks.rows, picks.weights)
         return Outcome.of(held, picks, loss, self.classes, self._nothing)
 
-    def _pick_apart(self, held: Samples) -> Picks:
-        """Pick the share of every shard here from its own rows."""
-        found = []
-        everything = torch.arange(len(held), device=self.device)
-        for shard, where in self.pool.parts(everything):
-            selector = Naive() if self.slots < self.warm_up else shard.selector
-            k = self.k // self.pool.shards + (shard.number < self.k % self.pool.shards)
-            if selector and min(k, len(where)):
-                few = min(k, len(where))
-                picks = selector.select(held[where], self.view, few, shard.generator)
-                if len(picks):
-                    found.append(replace(picks, rows=where[picks.rows]))
-        return concat_picks(found, everything)
-
     def _share_selector(self) -> None:
         """Set every shard's selector to a copy of the common one."""
         for shard in self.shards:
             shard.selector = copy.deepcopy(self.selector)
-
-    def _extend_chain(self, picked: Tensor) -> None:
-        """Add the picks of a slot to the chain of hashes by which ranks check that they agree."""
-        digest = hashlib.sha256(bytes.fromhex(self.chain))
-        digest.update(picked.cpu().numpy().tobytes())
-        self.chain = digest.hexdigest()

@@ -63,6 +63,7 @@ ABLATIONS: dict[str, Callable[[], Plausible]] = {
     "neighbours": lambda: Plausible(vote_weight=0),
     "predictions": lambda: Plausible(model_weight=0),
     "class balance": lambda: Plausible(class_balance=NoClassBalance()),
+    "second reading": lambda: Plausible(calibration=Calibration(scattered=(0.0, 1e-6))),
     "earned trust": lambda: Plausible(calibration=FullTrust()),
     "confusion": lambda: Plausible(confusion=UniformConfusion()),
     "reuse": lambda: Plausible(neighbours=StrictNeighbours()),

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from tamis.buffers import Growing, PuriDivER
 from tamis.data import Slot
-from tamis.lab.scene import NOISES, Scene
+from tamis.lab.scene import Scene
 from tamis.losses import (
     Criterion,
     NoiseAdaptation,
@@ -28,6 +28,7 @@ from tamis.selectors import (
     O2U,
     RHO,
     Naive,
+    Plausible,
     Selector,
 )
 from tamis.selectors.o2u import cyclical
@@ -89,6 +90,40 @@ class Estimating:
         return self.trainer.accuracy(inputs, labels)
 
 
+class Auditing:
+    """Trains as a trainer does; once, people check the labels of rows drawn at random.
+
+    The ledger answers for them. Wrong labels stay as they are: what it is worth to correct 100
+    labels is not the question here.
+    """
+
+    def __init__(self, trainer: Trainer, at: int, seed: int, rows: int = 100) -> None:
+        self.trainer, self.at, self.rows = trainer, at, rows
+        # One of its own: else all picks after it would differ, or it would draw as the noise did.
+        self.generator = Generator().manual_seed(seed + 100_000)
+
+    def step(self, item: Any = None) -> Slot:
+        """Do one slot, and the audit after the slot in which it is due."""
+        slot = self.trainer.step(item)
+        if self.trainer.slots == self.at:
+            held = self.trainer.held()
+            drawn = torch.randperm(len(held), generator=self.generator)[: self.rows]
+            sample = held[drawn]
+            if sample.clean is not None:
+                self.trainer.audit(sample.ids, sample.clean.to(torch.int8))
+        return slot
+
+    def accuracy(self, inputs: Tensor, labels: Tensor) -> Accuracy:
+        """Return the trainer's accuracy."""
+        return self.trainer.accuracy(inputs, labels)
+
+
+def auditing(scene: Scene) -> Runner:
+    """Pick by Plausible, with 100 labels checked after a quarter of the slots."""
+    trainer = scene.trainer(Plausible(), warm_up=0)
+    return Auditing(trainer, max(1, scene.slots // 4), scene.seed)
+
+
 def selecting(make: Callable[[Scene], Selector], **settings: Any) -> Callable[[Scene], Runner]:
     """Set a selector into the trainer that all share."""
     return lambda scene: scene.trainer(make(scene), **settings)
@@ -118,8 +153,7 @@ def rho_with_holdout(scene: Scene) -> Runner:
     trainer, holdout = scene.trainer(), scene.model()
     rows = scene.others[:1000]
     generator = Generator().manual_seed(scene.seed)
-    noise = NOISES[scene.noise](scene.classes)
-    inputs, labels, _ = noise.corrupt(
+    inputs, labels, _ = scene.label_noise.corrupt(
         scene.data.inputs[rows], scene.data.labels[rows], 1 - scene.clean_ratio, generator
     )
     school = Trainer(

@@ -14,7 +14,7 @@ from typing import Any
 
 from tamis.buffers import Sliding
 from tamis.data import Samples
-from tamis.lab.scene import NOISES, Scene
+from tamis.lab.scene import Scene
 from tamis.lab.table import Line, Run, Settings, follow, load
 from tamis.selectors import Selector
 from tamis.streams import Replay, Steps
@@ -51,7 +51,7 @@ class Parted(Scene):
             Replay(
                 self.data.inputs[self.held],
                 self.data.labels[self.held],
-                NOISES[self.noise](self.classes),
+                self.label_noise,
                 Steps(self.ratios),
                 slots=len(self.ratios),
                 rows_per_slot=self.part,

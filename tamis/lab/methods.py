@@ -14,6 +14,7 @@ from tamis.lab.builders import (
     Estimating,
     Runner,
     adapting,
+    auditing,
     confident_steps,
     decaying,
     hedging,
@@ -81,7 +82,10 @@ def without(part: str, make: Callable[[], Plausible]) -> Method:
     return Method(f"Plausible without {part}", build, "plausible")
 
 
-VARIANTS = tuple(without(part, make) for part, make in ABLATIONS.items())
+VARIANTS = (
+    *(without(part, make) for part, make in ABLATIONS.items()),
+    Method("Plausible, 100 audited", auditing, "plausible", "100 checked labels"),
+)
 """The board leaves them out; `tamis lab bench --methods` runs them by name."""
 RATIO, KNOWN = "clean ratio", "confusion matrix"
 METHODS = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch.optim import SGD, Optimizer
 
 from tamis.buffers import Buffer, Growing, Sliding
 from tamis.data import Samples
+from tamis.lab.noise_kinds import NOISES
+from tamis.lab.table_sets import made_table
 from tamis.losses import (
     Criterion,
     cross_entropy,
@@ -28,10 +31,10 @@ from tamis.streams import (
     Constant,
     DataSet,
     Noise,
-    PairFlip,
+    Ramp,
     Replay,
+    Schedule,
     Steps,
-    Symmetric,
     cifar10,
     digits,
     fashion_mnist,
@@ -40,8 +43,6 @@ from tamis.streams import (
 )
 from tamis.training import Augment, Execution, Trainer
 from tamis.training.augment import Mixup, ShiftAndFlip
-
-NOISES: dict[str, Callable[[int], Noise]] = {"symmetric": Symmetric, "pair": PairFlip}
 
 
 @dataclass
@@ -64,8 +65,10 @@ class Place:
     `held` rows arrive, and a quarter of all rows at the least stays out; or all rows arrive, where
     it is None. They do so in the first slot, or over all slots if `once`; the newest `kept` stay,
     or all. If it `drifts_from` another clean ratio, that one and the cell's take turns, twice
-    each. `decay` is that of the averaged weights. On a GPU, if there is one and `gpu` wants
-    it, passes run in `precision` and as CUDA graphs, which nothing can count.
+    each; or it `falls` from there in a straight line. If classes are to have a long `tail`, rows of
+    the first class are so many times those of the last, and classes between in geometric steps.
+    `decay` is that of the averaged weights. On a GPU, if there is one and `gpu` wants it, passes
+    run in `precision` and as CUDA graphs, which nothing can count.
     """
 
     load: Callable[[Path | None], DataSet]
@@ -74,6 +77,8 @@ class Place:
     once: bool = False
     kept: int | None = None
     drifts_from: float | None = None
+    falls: bool = False
+    tail: int | None = None
     k: int = 32
     warm_up: int = 500
     model: Callable[[tuple[int, ...], int], nn.Module] = mlp
@@ -95,12 +100,13 @@ class Place:
         return Execution(self.device, self.precision, graphed=True)
 
 
-PLACES = {
+BASES = {
     "digits": Place(digits, slots=300),
     "mnist": Place(mnist),
     "fashion_mnist": Place(fashion_mnist),
     "cifar10": Place(cifar10),
     "gaussians": Place(gaussians, slots=300),
+    "made-table": Place(made_table),
     "mnist-once": Place(mnist, slots=10_000, held=None, once=True, k=10),
     "mnist-drift": Place(
         mnist, slots=3000, held=30_000, once=True, kept=2000, drifts_from=0.9, k=16
@@ -111,6 +117,33 @@ PLACES = {
         augment=ShiftAndFlip(), gpu=True, precision=torch.bfloat16,
     ),
 }  # fmt: skip
+TAILS = {
+    "digits": (20, 100), "mnist": (20, 100, 1000), "cifar10": (20, 100, 1000),
+    "made-table": (20, 100), "gaussians": (20,),
+}  # fmt: skip
+"""Long tails of a data set, as far as its rows reach."""
+KEPT = {"digits": 300, "mnist": 2000, "cifar10": 2000, "made-table": 1000, "gaussians": 75}
+"""Newest rows kept where the clean ratio falls."""
+USES = dict.fromkeys(TAILS, (25, 100)) | {"gaussians": (100,)}
+"""Times that a row is used where rows are few; the Gaussians' are used 64 times anyway."""
+
+
+def variants(name: str, base: Place) -> dict[str, Place]:
+    """Return the places of a data set with a long tail, few rows, or a clean ratio that falls."""
+    fall = replace(base, once=True, kept=KEPT[name], drifts_from=0.9, falls=True)
+    if base.held and KEPT[name] >= 2000:
+        fall = replace(fall, held=15 * KEPT[name])
+    picks = base.slots * base.k
+    return {
+        **{f"{name}-tail-{tail}": replace(base, tail=tail) for tail in TAILS[name]},
+        **{f"{name}-few-{uses}": replace(base, held=picks // uses) for uses in USES[name]},
+        f"{name}-fall": fall,
+    }
+
+
+PLACES = BASES | {
+    name: place for base in TAILS for name, place in variants(base, BASES[base]).items()
+}
 
 
 @dataclass
@@ -129,13 +162,23 @@ class Scene:
     def __post_init__(self) -> None:
         order = torch.randperm(len(self.data.labels), generator=Generator().manual_seed(self.seed))
         most, held = len(order), self.place.held
-        held = most if held is None else min(held, most * 3 // 4)
-        self.held, self.others = order[:held], order[held:]
+        room = most if held is None else most * 3 // 4
+        held = room if held is None else min(held, room)
+        if self.place.tail is None:
+            self.held, self.others = order[:held], order[held:]
+        else:
+            self.held, self.others = self._thinned(order[:room], held), self._thinned(order[room:])
 
     @property
     def classes(self) -> int:
         """Number of classes."""
         return len(self.data.classes)
+
+    @property
+    def rare(self) -> range:
+        """The third of the classes with the fewest rows, where there is a long tail."""
+        count = max(1, self.classes // 3) if self.place.tail else 0
+        return range(self.classes - count, self.classes)
 
     @property
     def warm_up(self) -> int:
@@ -144,27 +187,65 @@ class Scene:
 
     def stream(self, chunks: int = 1) -> Iterator[Samples]:
         """Yield the rows held: at once, or in so many chunks, one a slot."""
-        if self.place.once:
-            chunks = self.slots
+        return iter(self._replay(chunks))
+
+    @cached_property
+    def label_noise(self) -> Noise:
+        """How labels go wrong; what it learns from data, it learns from the rows held."""
+        inputs, labels = self.data.inputs[self.held], self.data.labels[self.held]
+        return NOISES[self.noise](self.classes, inputs, labels)
+
+    def schedule(self) -> Schedule:
+        """Return how the clean ratio moves over the stream."""
         before, after = self.place.drifts_from, self.clean_ratio
-        return iter(
-            Replay(
-                self.data.inputs[self.held],
-                self.data.labels[self.held],
-                NOISES[self.noise](self.classes),
-                Constant(after) if before is None else Steps((before, after, before, after)),
-                slots=chunks,
-                rows_per_slot=-(-len(self.held) // chunks),
-                seed=self.seed,
-            )
-        )
+        if before is None:
+            return Constant(after)
+        return Ramp(before, after) if self.place.falls else Steps((before, after, before, after))
 
     def confusion(self) -> Tensor:
-        """Return the true confusion of labels, true class by given class."""
+        """Return the true confusion of labels, true class by given class.
+
+        Where the kind of noise has no fixed one, it is counted in the stream.
+        """
+        right = torch.eye(self.classes)
         if self.noise == "symmetric":
             return even_confusion(self.classes, self.clean_ratio)
-        right = torch.eye(self.classes)
-        return self.clean_ratio * right + (1 - self.clean_ratio) * right.roll(1, dims=1)
+        if self.noise == "pair":
+            return self.clean_ratio * right + (1 - self.clean_ratio) * right.roll(1, dims=1)
+        counts = torch.zeros(self.classes, self.classes)
+        for samples in self._replay(groups=self.data.labels[self.held]):
+            at = samples.groups, samples.labels
+            counts.index_put_(at, torch.ones(len(samples)), accumulate=True)
+        rows = counts.sum(dim=1, keepdim=True)
+        return torch.where(rows > 0, counts / rows.clamp_min(1), right)
+
+    def _replay(self, chunks: int = 1, groups: Tensor | None = None) -> Replay:
+        """Return the stream in so many chunks, or as many as the place wants."""
+        chunks = self.slots if self.place.once else chunks
+        return Replay(
+            self.data.inputs[self.held],
+            self.data.labels[self.held],
+            self.label_noise,
+            self.schedule(),
+            slots=chunks,
+            rows_per_slot=-(-len(self.held) // chunks),
+            seed=self.seed,
+            groups=groups,
+        )
+
+    def _thinned(self, rows: Tensor, most: int | None = None) -> Tensor:
+        """Return rows of a long tail, as many as there can be."""
+        labels = self.data.labels[rows]
+        steps = torch.arange(self.classes) / max(1, self.classes - 1)
+        shares = float(self.place.tail or 1) ** -steps
+        first = (torch.bincount(labels, minlength=self.classes) / shares).min().item()
+        if most is not None:
+            first = min(first, most / shares.sum().item())
+        counts = (first * shares).round().long().clamp_min(1)
+        ranks = (nn.functional.one_hot(labels, self.classes).cumsum(0) - 1)[
+            torch.arange(len(rows)), labels
+        ]
+        return rows[ranks < counts[labels]]
 
     def model(
         self, factory: Callable[[tuple[int, ...], int], nn.Module] | None = None
@@ -200,6 +281,7 @@ class Scene:
             "ema": place.decay,
             "augment": place.augment,
             "execution": place.execution(),
+            "predict_first": False,
         }
         return Trainer(
             model,
@@ -208,7 +290,6 @@ class Scene:
             self.buffer() if buffer is None else buffer,
             k=place.k,
             criterion=criterion,
-            predict_first=False,
             validator=Validator(self.classes),  # else a first pass over all rows counts the classes
             seed=self.seed,
             **shared | settings,

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tamis.buffers import Sliding
 from tamis.data import Samples
-from tamis.lab.scene import NOISES
+from tamis.lab.noise_kinds import NOISES
 from tamis.models import MODELS, start
 from tamis.noise import Alarm, Change, Estimate, Tracker
 from tamis.selectors import OGRS, Naive, Plausible, Selector
@@ -154,8 +154,9 @@ def run_cell(cell: Cell, folder: Path | None = None, device: str = "cpu") -> Res
     ratio = (
         Steps((cell.clean_ratio, AFTER)) if cell.change == "noise" else Constant(cell.clean_ratio)
     )
+    noise = NOISES[cell.noise](classes, data.inputs, data.labels)
     stream = Replay(
-        data.inputs, data.labels, NOISES[cell.noise](classes), ratio,
+        data.inputs, data.labels, noise, ratio,
         slots=cell.slots, rows_per_slot=cell.rows, seed=cell.seed,
     )  # fmt: skip
     factory = {model.__name__: model for model in MODELS}[cell.model]

@@ -33,6 +33,11 @@ class NoiseAdaptation(nn.Module):
         check_confusion(confusion)
         self.weight = nn.Parameter(confusion.detach().clamp_min(LEAST_SHARE).log())
 
+    @property
+    def cannot_grow(self) -> str:
+        """A sentence: the optimiser has the confusion as it was built."""
+        return f"NoiseAdaptation was built for {len(self.weight)} classes, and cannot learn others."
+
     def matrix(self) -> Tensor:
         """Return the confusion as learned so far."""
         return self.weight.softmax(dim=1)

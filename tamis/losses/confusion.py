@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.losses.targets import as_shares, at_least_single
 
@@ -54,6 +55,12 @@ class RunningConfusion:
             kept = 0.5 ** (finite.sum() / self.half_life)
             held = self._held(logits.shape[1]).to(logits.device)
             self._tally = held.mul_(kept).add_(counts)
+
+    def grow(self, classes: int) -> None:
+        """Add classes that were not counted so far, up to so many."""
+        if len(self._tally):
+            more = max(0, classes - len(self._tally))
+            self._tally = functional.pad(self._tally, (0, more, 0, more))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return what was counted so far, empty before the first batch."""

@@ -40,6 +40,19 @@ class Corrected(ABC):
             self.confusion.update(logits, targets)
         return losses
 
+    @property
+    def cannot_grow(self) -> str:
+        """A sentence where the confusion is known, and knows no other classes."""
+        if isinstance(self.confusion, RunningConfusion):
+            return ""
+        name = type(self).__name__
+        return f"The confusion of {name} was given for {len(self.confusion)} classes and no others."
+
+    def grow(self, classes: int) -> None:
+        """Count by so many classes."""
+        if isinstance(self.confusion, RunningConfusion):
+            self.confusion.grow(classes)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return what a running confusion has counted; a known one counts nothing."""
         return self.confusion.state_dict() if isinstance(self.confusion, RunningConfusion) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,6 +31,10 @@ class Window:
     def states(self, model: nn.Module) -> list[State]:
         """Return the states to average over, oldest first."""
         return list(self._states) or [CURRENT]
+
+    def change(self, change: Callable[[State], State]) -> None:
+        """Change all states, as where the model has got more units."""
+        self._states = deque(map(change, self._states), maxlen=self.length)
 
     def state_dict(self) -> dict[str, list[State]]:
         """Return the states, oldest first; none for a length of 1."""
@@ -74,6 +79,10 @@ class Average:
     def states(self, model: nn.Module) -> list[State]:
         """Return the average as the one state to look through."""
         return [self._state or CURRENT]
+
+    def change(self, change: Callable[[State], State]) -> None:
+        """Change the average, as where the model has got more units."""
+        self._state = None if self._state is None else change(self._state)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the average, None before the first step, and the steps that it is over."""

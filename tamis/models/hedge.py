@@ -32,6 +32,7 @@ class HedgeMLP(nn.Module):
     smoothing: share that the hidden depths have at least, together.
     """
 
+    cannot_grow = "HedgeMLP has an output layer at every depth, so that no class can be added."
     weights: Tensor
 
     def __init__(
@@ -108,6 +109,11 @@ class HedgeLoss:
         weighted = losses @ self.model.weights.clone()  # which the line below overwrites
         self.model.hedge(losses.detach().mean(dim=0))
         return weighted
+
+    @property
+    def cannot_grow(self) -> str:
+        """The sentence of its model."""
+        return self.model.cannot_grow
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the criterion remembers, if it does; the weights are the model's."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.data import Slot
 
@@ -87,7 +88,7 @@ class PredictionRecord:
 def add_faded(counts: Tensor, fade: float, newest: Tensor, rows: int) -> Tensor:
     """Return counts by class, faded, with those of a slot that stand for so many rows."""
     newest = newest.to("cpu", torch.float64)
-    before = counts if len(counts) else torch.zeros_like(newest)
+    before = functional.pad(counts, (0, len(newest) - len(counts)))  # classes may have come up
     return fade * before + newest * (rows / newest.sum().clamp_min(1))
 
 
@@ -110,14 +111,21 @@ class CollapseDetector:
     def __init__(self, patience: int = 100) -> None:
         self._recent: deque[SlotPicks] = deque(maxlen=patience)
         self._class_held = torch.zeros(0, dtype=torch.long)
+        self._came_up: list[int] = []  # slots since each class came up after the first slot
 
     def update(self, slot: Slot) -> list[str]:
         """Add a slot, and return how the picks have collapsed; an empty list if not."""
+        self._came_up = [slots + 1 for slots in self._came_up]
+        if len(self._class_held):
+            self._came_up += [0] * (len(slot.class_held) - len(self._class_held))
         counts = slot.class_picks.cpu()
         labels = counts.nonzero()[:, 0]
         self._recent.append(SlotPicks(slot.ids, labels, counts[labels], slot.held, slot.stayed))
         self._class_held = slot.class_held.cpu()
-        return collapses(list(self._recent), self._class_held) if self.ready() else []
+        if not self.ready():
+            return []
+        young = sum(slots < len(self._recent) for slots in self._came_up)
+        return collapses(list(self._recent), self._class_held, len(self._class_held) - young)
 
     def ready(self) -> bool:
         """Return whether `patience` slots are known."""
@@ -126,19 +134,19 @@ class CollapseDetector:
     def state_dict(self) -> dict[str, Any]:
         """Return the slots, and the rows held by class."""
         recent = [picked._asdict() for picked in self._recent]
-        return {"recent": recent, "class_held": self._class_held}
+        return {"recent": recent, "class_held": self._class_held, "came_up": self._came_up}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the slots."""
         self._recent.clear()
         self._recent.extend(SlotPicks(**picked) for picked in state["recent"])
-        self._class_held = state["class_held"]
+        self._class_held, self._came_up = state["class_held"], list(state["came_up"])
 
 
-def collapses(slots: list[SlotPicks], held: Tensor) -> list[str]:
+def collapses(slots: list[SlotPicks], held: Tensor, judged: int | None = None) -> list[str]:
     """Return how the picks of some slots have collapsed, one text for each sign.
 
-    `held`: rows held by class.
+    `held`: rows held by class. Only the first `judged` classes were there in all of the slots.
     """
     found = []
     labels, counts = (
@@ -146,7 +154,7 @@ def collapses(slots: list[SlotPicks], held: Tensor) -> list[str]:
     )
     picks = torch.zeros_like(held).index_add_(0, labels, counts)
     expected = picks.sum() * held / held.sum()
-    for label in ((picks == 0) & (expected >= 5)).nonzero()[:, 0].tolist():
+    for label in ((picks == 0) & (expected >= 5))[:judged].nonzero()[:, 0].tolist():
         found.append(f"class {label} has vanished from the picks")
     stayed = [slot.stayed for slot in slots if slot.stayed is not None]
     if stayed and min(stayed) >= 1:

@@ -44,6 +44,8 @@ class SlotRecord:
     select_seconds: time spent on selection
     seconds: time of the slot
     warnings: warnings of a collapse
+    waiting: rows that wait for their labels
+    labelled: share of the rows that came which have had their label
     """
 
     slot: int
@@ -66,6 +68,8 @@ class SlotRecord:
     select_seconds: float
     seconds: float
     warnings: tuple[str, ...] = ()
+    waiting: int = 0
+    labelled: float | None = None
 
     @classmethod
     def of(
@@ -94,6 +98,8 @@ class SlotRecord:
             round(slot.select_seconds, 6),
             round(slot.seconds, 6),
             warnings,
+            slot.waiting,
+            slot.labelled,
         )
 
     def to_json(self) -> dict[str, Any]:

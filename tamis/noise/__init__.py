@@ -2,7 +2,8 @@
 
 from tamis.noise.agreement import AgreementFit, Observed
 from tamis.noise.alarm import Alarm, Change
-from tamis.noise.annotators import Annotators, Decline
+from tamis.noise.annotators import Annotators, Decline, JointLabels
+from tamis.noise.audit import audit_band
 from tamis.noise.cross_validation import CrossValidation
 from tamis.noise.proportion import Proportion
 from tamis.noise.tracker import Estimate, Tracker
@@ -18,7 +19,9 @@ __all__ = [
     "CrossValidation",
     "Decline",
     "Estimate",
+    "JointLabels",
     "Observed",
     "Proportion",
     "Tracker",
+    "audit_band",
 ]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 BINS = 32
 """Bins of confidence, of equal width in the logit."""
@@ -75,6 +76,17 @@ class AgreementFit:
         place = (rows.labels, rows.bins)
         self._rows.index_put_(place, rows.known, accumulate=True)
         self._agreeing.index_put_(place, rows.agreeing, accumulate=True)
+
+    def grow(self, classes: int) -> None:
+        """Count by so many classes; rows keep their odds over those of a uniform guess."""
+        if classes <= self.classes:
+            return
+        rise = rise_in_bins(self.classes, classes)
+        self._rows, self._agreeing = (
+            functional.pad(move_bins(tally, rise), (0, 0, 0, classes - self.classes))
+            for tally in (self._rows, self._agreeing)
+        )
+        self.classes = classes
 
     def fit(self, most: float = math.inf) -> tuple[float, float]:
         """Return the posterior means of the clean ratio and of the temperature.
@@ -156,6 +168,20 @@ def bin_of(confidence: Tensor, classes: int) -> Tensor:
     confidence = confidence.nan_to_num(0).clamp(1 / classes, 1 - 1e-7)
     logit = (confidence / (1 - confidence)).log() + math.log(classes - 1)
     return (logit / HIGHEST_LOGIT * BINS).long().clamp(0, BINS - 1)
+
+
+def rise_in_bins(before: int, after: int) -> float:
+    """Return by how many bins a confidence rises where there are more classes."""
+    return math.log((after - 1) / (before - 1)) / HIGHEST_LOGIT * BINS
+
+
+def move_bins(counts: Tensor, rise: float) -> Tensor:
+    """Return counts by bin (the last dimension), each shared by the two bins that it rises to."""
+    moved = torch.zeros_like(counts)
+    for step, share in ((math.floor(rise), 1 - rise % 1), (math.floor(rise) + 1, rise % 1)):
+        places = (torch.arange(BINS, device=counts.device) + step).clamp(0, BINS - 1)
+        moved.index_add_(-1, places, counts * share)
+    return moved
 
 
 def accuracy_of(temperature: Tensor, classes: int) -> Tensor:

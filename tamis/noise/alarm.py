@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tamis.noise.agreement import observe
+from tamis.noise.class_watch import ClassChange, ClassWatch
 from tamis.noise.pairs import counts_at, largest_columns
 from tamis.noise.tracker import Tracker
 
@@ -33,6 +34,10 @@ QUIET = 2.0
 """Standard deviations below which nothing has changed: 19 in 20 lie within."""
 RESTS = 3
 """Half-lives without an alarm, at the start and after each: a model needs time to learn."""
+
+
+WATCHED = ("unread", "seen", "rows", "awaited", "changes")
+"""State of the watch over classes."""
 
 
 class Change(NamedTuple):
@@ -83,7 +88,7 @@ class Alarm(Tracker):
     fits. All of these are "concept". What is left is "noise".
 
     A change raises one alarm: none follows for three half-lives, nor before newer and older rows
-    agree again.
+    agree again. Classes that come up, or are gone, are reported apart (`ClassWatch`).
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> probabilities = (4 * torch.randn(4000, 3, generator=generator)).softmax(dim=1)
@@ -106,11 +111,20 @@ class Alarm(Tracker):
         self._rests_until = RESTS * half_life
         self._armed = False
         self._change: Change | None = None
+        self._watch = ClassWatch(classes, half_life)
+
+    def grow(self, classes: int) -> None:
+        """Count by so many classes, and report the new ones."""
+        super().grow(classes)
+        for part in self._parts().values():
+            part.grow(classes)
+        self._watch.grow(classes)
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Count rows, with the predictions that the model made before it was trained on them."""
         if not len(labels):
             return
+        self._watch.update(labels)
         rows = observe(probabilities, labels, self.classes)
         self.count(rows)
         self._newest.count(rows)
@@ -122,6 +136,7 @@ class Alarm(Tracker):
         if self._counted - self._checked_at < self._newest.half_life / CHECKS:
             return
         self._checked_at = self._counted
+        self._watch.check()
         if self._suspicion:
             self._confirm(self._suspicion)
         elif self._counted >= self._rests_until:
@@ -139,15 +154,21 @@ class Alarm(Tracker):
             self._as_given = Tracker(self.classes, self.half_life)
             self._as_given.load_state_dict(super().state_dict())
         super().relabel(probabilities, before, after, ages=ages)
+        self._watch.report_new(after)
 
     def pop_change(self) -> Change | None:
         """Return the change detected since the last call, if any."""
         change, self._change = self._change, None
         return change
 
+    def pop_class_changes(self) -> list[ClassChange]:
+        """Return the classes that have come up or are gone since the last call."""
+        return self._watch.pop_changes()
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the counts, and how far a suspicion is confirmed."""
         state = super().state_dict()
+        state |= {f"watch.{key}": value for key, value in self._watch.state_dict().items()}
         for name, part in self._parts().items():
             state |= {f"{name}.{key}": value for key, value in part.state_dict().items()}
         checks = self._suspicion.checks if self._suspicion else 0
@@ -161,6 +182,7 @@ class Alarm(Tracker):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
+        self._watch.load_state_dict({key: state[f"watch.{key}"] for key in WATCHED})
         corrected = "as_given.rows" in state
         self._as_given = Tracker(self.classes, self.half_life) if corrected else None
         checks, counted, checked_at, self._rests_until, armed = state["numbers"].tolist()

@@ -7,8 +7,9 @@ from typing import Protocol, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from tamis.noise.agreement import BINS, Observed
+from tamis.noise.agreement import BINS, Observed, move_bins
 
 MANY_CLASSES = 128
 """Classes up to which each pair of them has counts of its own: with more, only pairs that occurred
@@ -39,6 +40,10 @@ class Pairs(Protocol):
 
     def minus(self, others: Self) -> Self:
         """Return the counts less others, at least 0."""
+        ...
+
+    def grow(self, classes: int, half_life: float, rise: float) -> Pairs:
+        """Return the counts for so many classes, with confidences `rise` bins higher."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -80,6 +85,20 @@ class DensePairs:
         left._counts = (self._counts - others._counts).clamp_min(0)
         return left
 
+    def grow(self, classes: int, half_life: float, rise: float) -> Pairs:
+        """Return the counts for so many classes; if many, the largest counts as rows."""
+        more, moved = classes - len(self._counts), move_bins(self._counts, rise)
+        grown = pairs_for(classes, half_life)
+        if isinstance(grown, RecentPairs):
+            place = moved.nonzero()
+            values = moved[tuple(place.T)]
+            order = values.argsort(stable=True)
+            predicted, labels, bins = place[order].T
+            grown.write((predicted * classes + labels) * BINS + bins, values[order])
+        elif isinstance(grown, DensePairs):
+            grown._counts = functional.pad(moved, (0, 0, 0, more, 0, more))
+        return grown
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the counts."""
         return {"pairs": self._counts.clone()}
@@ -106,7 +125,7 @@ class RecentPairs:
         self._weights = self._weights.to(rows.labels.device)
         self._weights *= fade
         keys = (rows.predicted * self.classes + rows.labels) * BINS + rows.bins
-        self._write(keys, rows.known)
+        self.write(keys, rows.known)
 
     def move(self, weight: float, predicted: int, old: int, new: int, at: int) -> None:
         """Count a weight under another label; no more is taken from the old one than is there."""
@@ -115,7 +134,7 @@ class RecentPairs:
         there = (self._weights * found).sum().item()
         if there > 0:
             self._weights[found] *= 1 - min(weight, there) / there
-        self._write(key[1:], torch.tensor([weight], dtype=torch.float64))
+        self.write(key[1:], torch.tensor([weight], dtype=torch.float64))
 
     def counts(self, weights: Tensor | None = None) -> Tensor:
         """Return counts by predicted class and given label, bins times `weights`: sparse."""
@@ -133,8 +152,16 @@ class RecentPairs:
         cells, place = keys.unique(return_inverse=True)
         left = type(self)(self.classes, len(cells))
         sums = weights.new_zeros(len(cells)).index_add_(0, place, weights)
-        left._write(cells, sums.clamp_min(0))
+        left.write(cells, sums.clamp_min(0))
         return left
+
+    def grow(self, classes: int, half_life: float, rise: float) -> Pairs:
+        """Return the counts for so many classes, in bins to the nearest."""
+        pairs, bins = self._keys // BINS, self._keys % BINS
+        bins = (bins + round(rise)).clamp(0, BINS - 1)
+        pairs = pairs // self.classes * classes + pairs % self.classes
+        self._keys, self.classes = pairs * BINS + bins, classes
+        return self
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return keys and weights, oldest first."""
@@ -147,9 +174,10 @@ class RecentPairs:
         """Restore what `state_dict` returned, as far as there is room for it."""
         self._keys, self._written = torch.zeros_like(self._keys), 0
         self._weights = torch.zeros_like(self._weights)
-        self._write(state["pair_keys"], state["pair_weights"])
+        self.write(state["pair_keys"], state["pair_weights"])
 
-    def _write(self, keys: Tensor, weights: Tensor) -> None:
+    def write(self, keys: Tensor, weights: Tensor) -> None:
+        """Write keys and weights over the oldest."""
         self._keys, self._weights = self._keys.to(keys.device), self._weights.to(keys.device)
         count = min(len(keys), len(self._keys))
         if not count:

@@ -21,6 +21,7 @@ from tamis.noise.agreement import (
     accuracy_of,
     agreement,
     observe,
+    rise_in_bins,
 )
 from tamis.noise.pairs import cells, off_diagonal, pairs_for, row_sums, to_shares
 
@@ -76,6 +77,13 @@ class Tracker(AgreementFit):
         """Count rows that were observed before, as where two trackers share them."""
         super().count(rows)
         self._pairs.count(rows, self._fade(rows))
+
+    def grow(self, classes: int) -> None:
+        """Count by so many classes."""
+        if classes > self.classes:
+            rise = rise_in_bins(self.classes, classes)
+            self._pairs = self._pairs.grow(classes, self.half_life, rise)
+        super().grow(classes)
 
     def relabel(
         self, probabilities: Tensor, before: Tensor, after: Tensor, *, ages: Tensor

@@ -24,6 +24,8 @@ class ADMM(GroupOptimizer):
     constant by default, at values of our own; docs/methods/admm.md describes how to set them.
     """
 
+    like_weights = ("z",)  # where a parameter grows, so does its copy
+
     def __init__(
         self,
         params: ParamsT,

@@ -1,5 +1,6 @@
 """Reviewing labels: suspects, their neighbours, the review queue, corrections."""
 
+from tamis.review.audit import LiveAudit
 from tamis.review.corrections import Corrections
 from tamis.review.files import write_review_files
 from tamis.review.live import LiveSuspects
@@ -21,6 +22,7 @@ __all__ = [
     "HeldRecords",
     "LabelCheck",
     "LabelScorer",
+    "LiveAudit",
     "LiveSuspects",
     "Neighbour",
     "NeighbourIndex",

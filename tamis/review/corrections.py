@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from tamis.checkpoint import pack_texts, unpack_texts
-from tamis.data import Samples
+from tamis.data import REVIEWER, Event, Events, Samples
 from tamis.review.protocol import ReviewedTrainer
 from tamis.runs import Decisions
+from tamis.sources.class_numbers import ClassNumbers
+from tamis.sources.protocol import BadRecordError
 
 SPARE = 20_000
 """Names kept beyond two for each row held, before those of other rows are forgotten."""
@@ -26,7 +28,8 @@ class Corrections:
     Decisions name rows by id and labels by name; `classes` are the names of the labels, in order.
     The id of a row is the number of its sample, as text. Where rows have names of their own,
     `correct` needs those of all rows that arrive. A decision about a row that is not known changes
-    nothing. Neither does one for a label that is not a class; `unknown_labels` counts these.
+    nothing. Neither does one for a label that is not a class; `unknown_labels` counts these. Where
+    `classes` are open `ClassNumbers`, such a label is a new class, up to their limit.
 
         corrections = Corrections(folder / "decisions.jsonl", classes)
         for samples, names in rows:
@@ -37,13 +40,13 @@ class Corrections:
     trained on once it arrives again.
     """
 
-    def __init__(self, path: Path, classes: Sequence[str]) -> None:
+    def __init__(self, path: Path, classes: Sequence[str] | ClassNumbers) -> None:
         self.decisions = Decisions(path)
-        self.classes = {name: number for number, name in enumerate(classes)}
+        self.classes = classes if isinstance(classes, ClassNumbers) else ClassNumbers(classes)
         self.unknown_labels = 0
         self._pending = self.decisions.named()
-        self._named = False
         self._ids: dict[str, int] = {}
+        self._names: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -59,9 +62,8 @@ class Corrections:
         if names is None:
             names = [str(id_) for id_ in ids]
         else:
-            self._named = True
-            self._ids.update(zip(names, ids, strict=True))
-        self._refresh()
+            self._learn(names, ids)
+        self.refresh()
         found = {
             row: self._label(name)
             for row, name in enumerate(names)
@@ -82,10 +84,39 @@ class Corrections:
         corrected = replace(samples, labels=labels, clean=clean)
         return corrected if kept.all() else corrected[kept]
 
+    def correct_events(self, events: Events, names: Sequence[str] | None = None) -> Events:
+        """Return events with labels corrected, without those about rows that were dropped.
+
+        A label that comes for a row that somebody has relabelled, or is withdrawn, changes nothing.
+        """
+        if names is not None:
+            self._learn(names, events.samples.ids.tolist())
+        self.refresh()
+        kept = [new for event in events.events for new in self._correct_event(event)]
+        return Events(events.samples, tuple(kept))
+
+    def _correct_event(self, event: Event) -> list[Event]:
+        """Return an event with its label corrected; one of an annotator, followed by the decision.
+
+        His own label is what shows how good he is.
+        """
+        name = self._names.get(event.id) or event.name or str(event.id)
+        decision = self.decisions.of(name)
+        if decision is None or decision.decision not in ("relabel", "drop"):
+            return [event]
+        label = self._label(name)
+        if label is None or (event.row is None and event.label is None):
+            return []
+        corrected = event._replace(label=label, annotator=REVIEWER)
+        if label < 0:
+            return [event]
+        if event.annotator in (None, REVIEWER) or event.label is None:
+            return [corrected]
+        return [event, corrected._replace(row=None)]
+
     def names_of(self, ids: Sequence[int]) -> list[str]:
         """Return the ids of rows as text: their names where they have some, else their numbers."""
-        names = {id_: name for name, id_ in self._ids.items()}
-        return [names.get(id_, str(id_)) for id_ in ids]
+        return [self._names.get(id_, str(id_)) for id_ in ids]
 
     def apply(self, trainer: ReviewedTrainer) -> int:
         """Relabel and remove rows that a trainer holds; return how many have changed.
@@ -94,14 +125,14 @@ class Corrections:
         Ranks all call it after the same slot. What any of them has read is applied on all; those
         that read it later find nothing left to change.
         """
-        self._refresh()
+        self.refresh()
         self._forget(trainer)
         if not trainer.on_any_rank(bool(self._pending)):
             return 0
         labels: dict[int, int] = {}
         dropped: list[int] = []
         for name in sorted(self._pending):
-            id_ = self._id_of(name)
+            id_ = self.id_of(name)
             if id_ is None:
                 continue
             label = self._label(name)
@@ -124,12 +155,19 @@ class Corrections:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned; all decisions will be applied again."""
         names, ids = unpack_texts(state["names"]), state["ids"].tolist()
-        self._ids = dict(zip(names, ids, strict=True))
-        self._named = bool(self._ids)
+        self._ids, self._names = {}, {}
+        self._learn(names, ids)
         self._pending = self.decisions.named()
 
-    def _refresh(self) -> None:
+    def _learn(self, names: Sequence[str], ids: Sequence[int]) -> None:
+        """Remember the names of rows."""
+        self._ids.update(zip(names, ids, strict=True))
+        self._names.update(zip(ids, names, strict=True))
+
+    def refresh(self) -> bool:
+        """Read new decisions, and return whether there are any that `apply` has not applied."""
         self._pending |= self.decisions.refresh()
+        return bool(self._pending)
 
     def _label(self, name: str) -> int | None:
         """Return the label that a row should have: None if dropped, -1 for the one it came with."""
@@ -142,21 +180,34 @@ class Corrections:
             return None
         if found.decision != "relabel":
             return self.classes.get(found.given or "", -1)
-        label = self.classes.get(found.label or "", -1)
+        label = self._number(found.label or "")
         self.unknown_labels += label < 0
         return label
 
-    def _id_of(self, name: str) -> int | None:
-        """Return the id of the sample that a row came with, if it is known."""
-        if self._named:
-            return self._ids.get(name)
-        if not (name.isascii() and name.isdecimal()):
+    def _number(self, name: str) -> int:
+        """Return the number of a class, which may be new; -1 where it cannot be one."""
+        if name in self.classes or not name or not self.classes.open:
+            return self.classes.get(name, -1)
+        try:
+            return self.classes.add(name)
+        except BadRecordError:
+            return -1
+
+    def id_of(self, name: str) -> int | None:
+        """Return the id of the sample that a row came with, if it is known.
+
+        Rows without a name are named by their ids.
+        """
+        if name in self._ids:
+            return self._ids[name]
+        if not (name.isascii() and name.isdecimal() and str(int(name)) == name):
             return None
-        return id_ if (id_ := int(name)) <= LARGEST else None
+        return id_ if (id_ := int(name)) <= LARGEST and id_ not in self._names else None
 
     def _forget(self, trainer: ReviewedTrainer) -> None:
         """Forget the names of rows that are no longer held, once there are many."""
-        if len(self._ids) <= 2 * trainer.held_count + SPARE:
+        if len(self._ids) <= 2 * trainer.kept_count + SPARE:
             return
-        held = set(trainer.held().ids.tolist())
+        held = set(trainer.kept_ids())
         self._ids = {name: id_ for name, id_ in self._ids.items() if id_ in held}
+        self._names = {id_: name for name, id_ in self._ids.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +58,7 @@ class LiveSuspects:
     queue: holds the worst suspects
     every: slots from one round to the next
     decided: returns the ids of all rows whose label is decided
+    givers: returns who gave the labels of rows, by name
     table: cells of rows as they were written, in place of previews
     """
 
@@ -70,6 +72,7 @@ class LiveSuspects:
         queue: ReviewQueue | None = None,
         every: int = 1000,
         decided: Callable[[], set[str]] = set,
+        givers: Callable[[Sequence[int]], list[str]] | None = None,
         table: TableRows | None = None,
     ) -> None:
         self.folder = folder
@@ -79,6 +82,7 @@ class LiveSuspects:
         self.queue = queue or ReviewQueue()
         self.every = every
         self.decided = decided
+        self.givers = givers
         self.table = table
         self._waiting: list[Waiting] = []
         self._generator = torch.Generator().manual_seed(0)
@@ -92,6 +96,22 @@ class LiveSuspects:
         done = slot + 1
         if done % self.every == 0 or done in (self.every // 4, self.every // 2):
             self.rescore(slot)
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Forget rows whose labels have changed, or are gone."""
+        gone = set(numbers)
+        if not gone:
+            return
+        for at, part in enumerate(self._waiting):
+            rows = part.samples.ids.tolist()
+            kept = [place for place, row in enumerate(rows) if row not in gone]
+            if len(kept) < len(rows):
+                for place in set(range(len(rows))) - set(kept):
+                    self.queue.remove(part.ids[place])
+                samples = part.samples[torch.tensor(kept, dtype=torch.long)]
+                ids, slots = [part.ids[place] for place in kept], [part.slots[p] for p in kept]
+                self._waiting[at] = Waiting(samples, ids, slots)
+        self._waiting = [part for part in self._waiting if len(part.samples)]
 
     def rescore(self, slot: int) -> None:
         """Score the rows that wait and those in the queue, and write the suspects."""
@@ -116,6 +136,9 @@ class LiveSuspects:
             else:
                 given = self.classes[int(rows.labels[at])]
                 found.append(Suspect(name, given, suggested, score, int(rows.ids[at]), slots[at]))
+        if self.givers:
+            named = self.givers([suspect.row or 0 for suspect in found])
+            found = [replace(one, annotator=who) for one, who in zip(found, named, strict=True)]
         self.queue.update(found, slot)
         kept = [at for name, at in newest.items() if name in self.queue]
         self._waiting = []

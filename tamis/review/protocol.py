@@ -19,6 +19,15 @@ class ReviewedTrainer(Protocol):
         """Number of rows held in this process."""
         ...
 
+    @property
+    def kept_count(self) -> int:
+        """Number of rows held in this process, and of those that wait for their labels."""
+        ...
+
+    def kept_ids(self) -> list[int]:
+        """Return the ids of the rows held in this process, and of those that wait."""
+        ...
+
     def held(self) -> Samples:
         """Return the rows held in this process."""
         ...
@@ -43,4 +52,14 @@ class ReviewedTrainer(Protocol):
 
     def remove(self, ids: Tensor) -> int:
         """Remove rows held; return how many."""
+        ...
+
+
+class AuditedTrainer(ReviewedTrainer, Protocol):
+    """A trainer that learns from an audit as well."""
+
+    seed: int
+
+    def audit(self, ids: Tensor, right: Tensor) -> None:
+        """Pass on which rows came with a right label: 1, 0, or -1 where that was undone."""
         ...

@@ -1,5 +1,6 @@
 """The folder of a run, as files: layout, metadata, JSON lines, history, suspects, decisions."""
 
+from tamis.runs.audit import AuditRow, AuditSample, AuditTally, write_audit
 from tamis.runs.decisions import Action, Decision, Decisions
 from tamis.runs.estimates import AlarmRecord, EstimateHistory, EstimateLog, EstimatePoint
 from tamis.runs.history import History
@@ -13,6 +14,9 @@ from tamis.runs.suspects import Suspect, write_suspects, write_suspects_csv
 __all__ = [
     "Action",
     "AlarmRecord",
+    "AuditRow",
+    "AuditSample",
+    "AuditTally",
     "Decision",
     "Decisions",
     "EstimateHistory",
@@ -29,6 +33,7 @@ __all__ = [
     "add_line",
     "read_lines",
     "read_metadata",
+    "write_audit",
     "write_metadata",
     "write_suspects",
     "write_suspects_csv",

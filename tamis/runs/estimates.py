@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tamis.data import Samples, Slot
 from tamis.noise import Alarm, Tracker
 from tamis.runs.json_lines import JsonObject, Tail, add_line, synced_size, truncate
 from tamis.runs.layout import RunFiles
 
-T = TypeVar("T", "EstimatePoint", "AlarmRecord")
+T = TypeVar("T", bound="OfSlot")
 WRITTEN = (RunFiles.estimates, RunFiles.alarms)
 MALFORMED = (KeyError, TypeError, ValueError)
+
+
+class OfSlot(Protocol):
+    """Anything that was written at a slot."""
+
+    @property
+    def slot(self) -> int:
+        """The slot."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -60,12 +69,28 @@ class EstimatePoint:
 
 @dataclass(frozen=True)
 class AlarmRecord:
-    """An alarm: its slot, what has changed, and the clean ratio before and after."""
+    """An alarm: its slot, what has changed, and the clean ratio before and after.
+
+    One about a class has its name as `subject`, and no ratios. One about an annotator who has gone
+    bad names him, with the shares of his labels that agreed with those of others.
+    """
 
     slot: int
     kind: str
-    before: float
-    after: float
+    before: float | None = None
+    after: float | None = None
+    subject: str = ""
+
+    @property
+    def text(self) -> str:
+        """What has changed, as a sentence."""
+        if self.before is None or self.after is None:
+            return f"{self.kind.capitalize()}: {self.subject}."
+        if self.subject:
+            shares = f"agreement with others {self.before:.2f} before, {self.after:.2f} after"
+            return f"{self.kind.capitalize()} {self.subject} has gone bad: {shares}."
+        ratios = f"clean ratio {self.before:.2f} before, {self.after:.2f} after"
+        return f"The stream has changed: {self.kind}; {ratios}."
 
     def to_json(self) -> JsonObject:
         """Return the alarm as a JSON object."""
@@ -75,8 +100,11 @@ class AlarmRecord:
     def from_json(cls, line: JsonObject) -> AlarmRecord | None:
         """Read a JSON object; None where it is not an alarm."""
         try:
-            before, after = share(line["before"]), share(line["after"])
-            return cls(int(line["slot"]), str(line["kind"]), before, after)
+            before, after = (share_or_none(line.get(name)) for name in ("before", "after"))
+            subject = str(line.get("subject") or "")
+            if not subject and (before is None or after is None):
+                return None
+            return cls(int(line["slot"]), str(line["kind"]), before, after, subject)
         except MALFORMED:
             return None
 
@@ -87,7 +115,8 @@ class EstimateLog:
     Call `update` once a slot. An estimate is written every `every` slots, with the confusion of
     labels every `confusion_every` slots, since that is larger, and only up to 128 classes. Where
     arriving samples carry the ground truth, the true clean ratio since the last line is written
-    beside the estimate.
+    beside the estimate. Alarms about classes call them by the names in `classes`, which may be set
+    again when classes come up, or by their numbers.
 
         estimates = EstimateLog(folder, trainer.tracker)
         for samples in stream:
@@ -95,12 +124,19 @@ class EstimateLog:
     """
 
     def __init__(
-        self, folder: Path, tracker: Tracker, *, every: int = 50, confusion_every: int = 500
+        self,
+        folder: Path,
+        tracker: Tracker,
+        *,
+        every: int = 50,
+        confusion_every: int = 500,
+        classes: Sequence[str] = (),
     ) -> None:
         if every < 1 or confusion_every < 1:
             raise ValueError(f"Lines come every 1 slot or more, got {every}, {confusion_every}.")
         self.folder = folder
         self.tracker = tracker
+        self.classes = classes
         self.every = every
         self.confusion_every = confusion_every
         self._arrived = self._clean = 0
@@ -110,8 +146,7 @@ class EstimateLog:
         if arrived is not None and arrived.clean is not None:
             self._arrived += len(arrived)
             self._clean += int(arrived.clean.sum())
-        if isinstance(self.tracker, Alarm) and (change := self.tracker.pop_change()):
-            alarm = AlarmRecord(slot.number, change.kind, change.before, change.after)
+        for alarm in self._alarms(slot.number):
             add_line(self.folder / RunFiles.alarms, alarm.to_json())
         done = slot.number + 1
         if done % self.every and done % self.confusion_every:
@@ -120,6 +155,16 @@ class EstimateLog:
         true = self._clean / self._arrived if self._arrived else None
         self._arrived = self._clean = 0
         add_line(self.folder / RunFiles.estimates, replace(point, true=true).to_json())
+
+    def _alarms(self, slot: int) -> Iterator[AlarmRecord]:
+        """Yield the alarms raised since the last slot."""
+        if not isinstance(self.tracker, Alarm):
+            return
+        for kind, label, _ in self.tracker.pop_class_changes():
+            named = self.classes[label] if label < len(self.classes) else str(label)
+            yield AlarmRecord(slot, kind, subject=named)
+        if change := self.tracker.pop_change():
+            yield AlarmRecord(slot, change.kind, change.before, change.after)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts, and the sizes of the files."""
@@ -175,11 +220,15 @@ class EstimateHistory:
 
 
 def append_by_slot(known: list[T], new: Iterable[T | None]) -> None:
-    """Append new items; an earlier slot, as after a resume, replaces all from it on."""
+    """Append new items; an earlier slot, as after a resume, replaces all from it on.
+
+    Several alarms may be of one slot.
+    """
     for item in new:
         if item is None:
             continue
-        while known and known[-1].slot >= item.slot:
+        several = isinstance(item, AlarmRecord) and item not in known
+        while known and known[-1].slot >= item.slot + several:
             known.pop()
         known.append(item)
 

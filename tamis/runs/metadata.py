@@ -17,6 +17,9 @@ from tamis.runs.json_lines import int_or_none
 from tamis.runs.layout import RunFiles
 
 End = Literal["done", "stopped", "diverged"]
+WIDE = 0.2
+"""Width of a band above which a reader needs to know why."""
+OPEN = "wrong labels may agree with each other, an audit of random rows would settle it"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,9 @@ class RunMetadata:
     digest: checksum of its content
     scored: labels that were scored at the end; None before
     wrong: how many of them are wrong: the sum of their scores
+    clean_band: from where to where the clean ratio may be, as far as the selector knows
+    max_classes: most classes, where new ones may come up; None where there are no others
+    options: options of the command, given or chosen, that its trainer was built with
     """
 
     name: str = ""
@@ -53,20 +59,52 @@ class RunMetadata:
     digest: str = ""
     scored: int | None = None
     wrong: int | None = None
+    clean_band: tuple[float, float] | None = None
+    max_classes: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def takes(self, label: str) -> bool:
+        """Return whether a label is a class, or can become one."""
+        return label in self.classes or len(self.classes) < (self.max_classes or 0)
 
     @property
     def clean_ratio(self) -> float | None:
         """The share of right labels among those scored; None before the end."""
         return None if not self.scored or self.wrong is None else 1 - self.wrong / self.scored
 
+    @property
+    def clean_ratio_text(self) -> str:
+        """The clean ratio with its band, and why that is wide if it is; empty before the end."""
+        if self.clean_ratio is None:
+            return ""
+        if self.clean_band is None:
+            return f"{self.clean_ratio:.2f}"
+        low, high = self.clean_band
+        text = f"{self.clean_ratio:.2f} ({low:.2f} to {high:.2f})"
+        return f"{text}: {OPEN}" if high - low > WIDE else text
+
     def begun(self, device: torch.device | str = "cpu") -> RunMetadata:
-        """Return a copy with the present time and the installed versions."""
-        return replace(self, versions=versions_here(torch.device(device)), started=now())
+        """Return a copy with the present time and the installed versions, and without results."""
+        return replace(
+            self,
+            versions=versions_here(torch.device(device)),
+            started=now(),
+            ended=None,
+            scored=None,
+            wrong=None,
+            clean_band=None,
+        )
 
 
 def now() -> str:
     """Return the time, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def band_or_none(value: Any) -> tuple[float, float] | None:
+    """Return the two ends of a band, if that is what it is."""
+    ends = [x for x in as_list(value) if isinstance(x, int | float) and 0 <= x <= 1]
+    return (ends[0], ends[1]) if len(ends) == 2 else None
 
 
 def write_metadata(folder: Path, metadata: RunMetadata) -> None:
@@ -98,6 +136,9 @@ def read_metadata(folder: Path) -> RunMetadata:
         digest=str(found.get("digest") or ""),
         scored=int_or_none(found.get("scored")),
         wrong=int_or_none(found.get("wrong")),
+        clean_band=band_or_none(found.get("clean_band")),
+        max_classes=int_or_none(found.get("max_classes")),
+        options=as_dict(found.get("options")),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tamis.errors import TamisError
+from tamis.runs.annotators import AnnotatorHistory
+from tamis.runs.audit import AuditSample
 from tamis.runs.confusion import ConfusionCounts, TestCounts
 from tamis.runs.decisions import Decisions
 from tamis.runs.estimates import EstimateHistory
@@ -23,7 +25,8 @@ class NoRunError(TamisError, ValueError):
 class Run:
     """The files of a run, read as far as they are written. `refresh` reads what was added since.
 
-    `versions` counts the changes: of the `curves`, and of the `suspects`, decisions or test.
+    `versions` counts the changes: of the `curves`, and of the `suspects`, sample,
+    decisions or test.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +41,9 @@ class Run:
         self.metadata = read_metadata(folder)
         self.history = History(folder / RunFiles.log)
         self.estimates = EstimateHistory(folder)
+        self.annotators = AnnotatorHistory(folder)
         self.suspects = SuspectIndex(folder)
+        self.audit = AuditSample(folder)
         self.decisions = Decisions(folder / RunFiles.decisions)
         self.test = TestCounts(folder)
         self.versions = {"curves": 0, "suspects": 0}
@@ -54,6 +59,10 @@ class Run:
         if self.metadata.classes:
             return list(self.metadata.classes)
         return sorted(self.suspects.labels)
+
+    def takes(self, label: str) -> bool:
+        """Return whether a label is a class of the run, or can become one."""
+        return label in self.classes or self.metadata.takes(label)
 
     @property
     def state(self) -> str:
@@ -77,9 +86,11 @@ class Run:
         changed = metadata not in (self.metadata, RunMetadata())
         if changed:
             self.metadata = metadata
-        curves = [self.history.refresh(), self.estimates.refresh(), changed]
+        read = (self.history, self.estimates, self.annotators)
+        curves = [*(part.refresh() for part in read), changed]
         suspects = [
             self.suspects.refresh(),
+            self.audit.refresh(),
             bool(self.decisions.refresh()),
             self.test.refresh(),
         ]

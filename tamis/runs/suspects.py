@@ -16,7 +16,8 @@ from tamis.runs.layout import RunFiles
 from tamis.runs.spreadsheet import disarm, rearm
 
 COLUMNS = ("id", "given", "suggested", "score")
-"""Columns of suspects.csv."""
+"""Columns of suspects.csv; where annotators are known, theirs comes after them."""
+ANNOTATOR = "annotator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Suspect:
     `score` is the probability that the label is wrong, calibrated where enough rows were held.
     `row` is the number of the sample and `slot` the slot it arrived in; both may be unknown.
     `preview` is what a person sees of the row, and `probabilities` are those of the likeliest
-    classes by the model. Both are empty in an index, and not compared.
+    classes by the model. Both are empty in an index, and not compared. `annotator` names who gave
+    the label, and is empty where that is not known.
     """
 
     id: str
@@ -37,14 +39,16 @@ class Suspect:
     slot: int | None = None
     preview: Mapping[str, Any] = field(default_factory=dict, compare=False)
     probabilities: Mapping[str, float] = field(default_factory=dict, compare=False)
+    annotator: str = ""
 
     def to_json(self) -> JsonObject:
         """Return the suspect as a JSON object."""
-        return {
+        found = {
             "id": self.id, "row": self.row, "given": self.given, "suggested": self.suggested,
             "score": self.score, "slot": self.slot, "preview": dict(self.preview),
             "probabilities": dict(self.probabilities),
         }  # fmt: skip
+        return found | ({ANNOTATOR: self.annotator} if self.annotator else {})
 
     @classmethod
     def from_json(cls, line: JsonObject) -> Suspect | None:
@@ -65,6 +69,7 @@ class Suspect:
                 for name, share in (shares if isinstance(shares, dict) else {}).items()
                 if isinstance(share, int | float) and 0 <= share <= 1
             },
+            str(line.get(ANNOTATOR) or ""),
         )
 
 
@@ -75,13 +80,16 @@ def write_suspects(folder: Path, suspects: Iterable[Suspect]) -> None:
 
 
 def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
-    """Write suspects as CSV: id, given and suggested label, score."""
+    """Write suspects as CSV: id, given and suggested label, score, and who gave the label."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow(COLUMNS)
-    for suspect in suspects:
+    listed = list(suspects)
+    known = any(suspect.annotator for suspect in listed)
+    writer.writerow([*COLUMNS, *([ANNOTATOR] if known else [])])
+    for suspect in listed:
         texts = [disarm(text) for text in (suspect.id, suspect.given, suspect.suggested)]
-        writer.writerow([*texts, f"{suspect.score:.6f}"])
+        giver = [disarm(suspect.annotator)] if known else []
+        writer.writerow([*texts, f"{suspect.score:.6f}", *giver])
     write_atomically(path, out.getvalue().encode(), private=True)
 
 
@@ -91,6 +99,7 @@ def read_suspects_csv(path: Path) -> Iterator[Suspect]:
         for cells in csv.DictReader(file):
             try:
                 name, given, suggested = (rearm(cells[key]) for key in COLUMNS[:3])
-                yield Suspect(name, given, suggested, float(cells["score"]))
+                giver = rearm(cells.get(ANNOTATOR) or "")
+                yield Suspect(name, given, suggested, float(cells["score"]), annotator=giver)
             except (KeyError, TypeError, ValueError):
                 continue

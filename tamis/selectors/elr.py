@@ -52,6 +52,10 @@ class ELR:
         given = one_hot(labels, predicted.shape[1])
         return Picks(rows, targets=given - self.strength * pull)
 
+    def grow(self, classes: int) -> None:
+        """Add classes that no row was predicted to be of, up to so many."""
+        self._averages.widen(classes)
+
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
         """Change nothing: averages are of predictions, which do not depend on the given label."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class IdMemory:
@@ -29,6 +30,12 @@ class IdMemory:
         first[1:] = both[order].diff() != 0
         self.ids = both[order[first]]
         self.values = torch.cat([values, self.values.reshape(-1, values.shape[1])])[order[first]]
+
+    def widen(self, width: int) -> None:
+        """Add zeros to the values of every id, up to so many."""
+        if len(self.ids):
+            more = max(0, width - self.values.shape[1])
+            self.values = functional.pad(self.values, (0, more))
 
     def retain(self, ids: Tensor) -> None:
         """Forget all other ids, once more are stored than are given."""

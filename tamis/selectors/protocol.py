@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
+from tamis.noise import Estimate
 
 
 class Selector(Protocol):
@@ -50,6 +51,52 @@ class Remembers(Selector, Protocol):
 
     def remove(self, ids: Tensor) -> None:
         """Forget these rows."""
+        ...
+
+
+@runtime_checkable
+class Estimates(Protocol):
+    """A selector that estimates the clean ratio of the rows that it picks from."""
+
+    def estimate(self) -> Estimate | None:
+        """Return the clean ratio with its band; None before the first slot."""
+        ...
+
+
+def band_around(ratio: float | None, selector: object) -> tuple[float, float] | None:
+    """Return the band of a selector, widened to hold a ratio that was found otherwise."""
+    found = selector.estimate() if isinstance(selector, Estimates) else None
+    if found is None or ratio is None:
+        return None
+    return round(min(found.low, ratio), 4), round(max(found.high, ratio), 4)
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """A selector or a tracker that learns from an audit of rows drawn at random."""
+
+    def audit(self, ids: Tensor, right: Tensor) -> None:
+        """Take in which rows came with a right label.
+
+        `right` is of int8: 1 right, 0 wrong, -1 where that was undone. It replaces what was passed
+        in before about the same ids. It is about the label that a row came with: one that was
+        wrong is changed by a `relabel` or a `remove` that follows, if it was not before. Rows need
+        not be held any more.
+        """
+        ...
+
+
+@runtime_checkable
+class UsesUnlabelled(Selector, Protocol):
+    """A selector that also picks rows without labels, and guesses their targets."""
+
+    def select_unlabelled(
+        self, rows: Samples, view: ModelView, k: int, generator: Generator
+    ) -> Picks:
+        """Pick at most k of the rows, with soft targets; none whose class is not certain enough.
+
+        The labels of the rows are `UNLABELLED`. What is known of labelled rows does not change.
+        """
         ...
 
 

@@ -34,6 +34,11 @@ class RHO:
     holdout: ModelView | None = None
     batch: int = 320
 
+    @property
+    def cannot_grow(self) -> str:
+        """A sentence where a holdout model has a fixed number of classes."""
+        return "" if self.holdout is None else "The holdout model of RHO knows no other classes."
+
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick the k rows of a random batch with the highest reducible loss."""
         if self.holdout is None and isinstance(view.memory, Window) and view.memory.length == 1:

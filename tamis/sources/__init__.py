@@ -6,6 +6,7 @@ from tamis.sources.feed import Feed, SourceStats, TooManyBadError
 from tamis.sources.files import Files
 from tamis.sources.images import Images
 from tamis.sources.items import Items
+from tamis.sources.journal import BacklogError, Journal, NotWrittenRecordsError
 from tamis.sources.kafka_topic import KafkaTopic
 from tamis.sources.messages import LostMessagesWarning, Pace
 from tamis.sources.nats_stream import NatsStream
@@ -28,6 +29,7 @@ from tamis.sources.tables import Table, open_table
 from tamis.sources.validation import BadInputError, OnBad, Validator
 
 __all__ = [
+    "BacklogError",
     "BadInputError",
     "BadRecordError",
     "Batch",
@@ -36,9 +38,11 @@ __all__ = [
     "Files",
     "Images",
     "Items",
+    "Journal",
     "KafkaTopic",
     "LostMessagesWarning",
     "NatsStream",
+    "NotWrittenRecordsError",
     "OnBad",
     "Pace",
     "Policy",

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tamis.data import Samples
+from tamis.data import UNLABELLED, Samples
+from tamis.sources.crowd_table import CrowdLines
 from tamis.sources.schema import Schema
 from tamis.sources.schema.cells import text_of, texts_of
 from tamis.sources.table_blocks import Block
@@ -25,9 +26,12 @@ class Fault(NamedTuple):
 
 
 class EncodedBlock:
-    """A block of rows with their inputs, labels and names, to be taken apart into chunks."""
+    """A block of rows with their inputs, labels and names, to be taken apart into chunks.
 
-    def __init__(self, schema: Schema, block: Block) -> None:
+    Of a `crowd`, lines have the number of their row, and that of their annotator.
+    """
+
+    def __init__(self, schema: Schema, block: Block, crowd: CrowdLines | None = None) -> None:
         self.block = block
         rows = np.array(block.rows, np.int64)
         inputs = np.empty((0, 1), np.float32)
@@ -41,18 +45,14 @@ class EncodedBlock:
                     broken += faults_of(schema, name, block, np.flatnonzero(places & kept))
                     kept &= ~places
         texts = texts_of(block.columns[schema.label])
-        labelled = np.fromiter(map(bool, texts), bool, len(texts))
-        self.faults = [
-            *(Fault(row, BAD_FIELDS) for row in block.malformed),
-            *(Fault(row, NO_LABEL) for row in rows[~labelled].tolist()),
-            *(fault for fault in broken if labelled[block.rows.index(fault.row)]),
-        ]
-        kept &= labelled
+        self.faults = [*(Fault(row, BAD_FIELDS) for row in block.malformed), *broken]
         self.rows = rows[kept]
         self.inputs = torch.from_numpy(inputs[kept])
         self.labels = torch.from_numpy(schema.label_numbers(texts)[kept])
         names: Iterable[Any] = block.columns.get(schema.id, rows) if schema.id else block.rows
         self.names = list(compress(map(written, names), kept.tolist()))
+        self.ids = (rows if crowd is None else crowd.rows_in(block))[kept]
+        self.annotators = None if crowd is None else crowd.annotators_in(block)[kept]
 
     def parts(
         self, start: int, size: int, validator: Validator | None
@@ -65,19 +65,28 @@ class EncodedBlock:
                 for row, reason, detail in self.faults:
                     if first <= row < first + size:
                         validator.reject([row], reason, detail)
-            yield self._part(slice(low, high))
+            yield self._part(slice(low, high), validator)
 
     def together(self, validator: Validator | None) -> tuple[Samples, list[str]]:
         """Return all rows, in the order of the block."""
         if validator:
             for row, reason, detail in self.faults:
                 validator.reject([row], reason, detail)
-        return self._part(slice(None))
+        return self._part(slice(None), validator)
 
-    def _part(self, rows: slice) -> tuple[Samples, list[str]]:
-        ids = torch.from_numpy(self.rows[rows].copy())
+    def _part(self, rows: slice, validator: Validator | None) -> tuple[Samples, list[str]]:
+        """Return some rows; those without a label only where the validator takes them."""
+        ids = torch.from_numpy(self.ids[rows].copy())
         inputs, labels = self.inputs[rows].clone(), self.labels[rows].clone()
-        return Samples(inputs, labels, ids, torch.zeros_like(ids)), self.names[rows]
+        who = None if self.annotators is None else torch.from_numpy(self.annotators[rows].copy())
+        samples = Samples(inputs, labels, ids, torch.zeros_like(ids), annotators=who)
+        names = self.names[rows]
+        kept = labels != UNLABELLED
+        if kept.all() or (validator and validator.unlabelled):
+            return samples, names
+        if validator:
+            validator.reject(ids[~kept].tolist(), NO_LABEL)
+        return samples[kept], list(compress(names, kept.tolist()))
 
 
 def faults_of(schema: Schema, name: str, block: Block, places: np.ndarray) -> list[Fault]:

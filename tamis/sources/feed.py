@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from tamis.data import NO_SAMPLES, Samples
+from tamis.data import Events, Samples
 from tamis.errors import TamisError, as_clause
 from tamis.sources.ahead import ReadAhead
+from tamis.sources.annotator_column import annotators_of
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
-from tamis.sources.rows import Row, ToRow
+from tamis.sources.rows import Row, ToRow, open_numbers, without_unused
 from tamis.sources.schema_rows import SchemaRows
+from tamis.sources.stacking import result_or_fault, stack, stack_inputs
 from tamis.sources.validation import (
+    NO_INPUTS,
+    NO_LABEL,
     NOT_FINITE_SCALED,
     Kind,
     Scaling,
@@ -30,8 +33,8 @@ from tamis.sources.validation import (
     finite_rows,
 )
 
-Read = tuple[Samples, list[str] | None, dict[str, Any]]
-"""Samples, the ids of their rows as text if they have any, and the offset after them."""
+Read = tuple[Samples | Events, list[str] | None, dict[str, Any]]
+"""What came, the ids of its rows as text if they have any, and the offset after it."""
 
 
 class TooManyBadError(TamisError):
@@ -61,10 +64,12 @@ class SourceStats:
 class Feed:
     """Turns the records of a source into `Samples`; those that cannot be used go to `rejects`.
 
-    Samples have as many rows as the source reads at once, less the rejected ones; without ids of
-    their own they are numbered as they come. `TooManyBadError` is raised between two samples: state
-    and offset can still be saved. `offset` is JSON and belongs to the last samples that were
-    yielded. Iterating again continues.
+    With `events`, rows may come without labels, and labels without rows: what a batch holds of
+    these comes as `Events`. Without it, both are rejected.
+
+    Samples have as many rows as the source reads at once, less the rejected ones; without ids they
+    are numbered as they come. `TooManyBadError` is raised between two samples: state and offset can
+    still be saved. `offset` is JSON and belongs to the last samples. Iterating again continues.
 
     Parameters
     ----------
@@ -74,9 +79,11 @@ class Feed:
     rejects: where rejected records are counted and written.
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
     judged: number of records that the share is taken over.
+    events: whether rows and labels may come apart.
 
     Rows must be finite after `scale`, too, where one is set. `arrived` has the records of the last
-    samples by the ids of their rows, where a schema reads them.
+    samples by the ids of their rows, where a schema reads them. Names of new classes and annotators
+    are part of the offset.
     """
 
     def __init__(
@@ -88,8 +95,10 @@ class Feed:
         rejects: Rejects | None = None,
         most_bad: float = 0.5,
         judged: int = 1_000,
+        events: bool = False,
     ) -> None:
         self.source = source
+        self.events = events
         self.to_row = to_row
         self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
@@ -105,12 +114,12 @@ class Feed:
         self.arrived: dict[int, Mapping[str, Any]] = {}
         self.seek(offset or {})
 
-    def __iter__(self) -> Iterator[Samples]:
+    def __iter__(self) -> Iterator[Samples | Events]:
         for samples, _ in self.named():
             yield samples
 
-    def named(self) -> Iterator[tuple[Samples, list[str] | None]]:
-        """Yield samples and the ids of their rows as text; None where records have none."""
+    def named(self) -> Iterator[tuple[Samples | Events, list[str] | None]]:
+        """Yield what came and the ids of its rows as text; None where records have none."""
         for samples, names, offset in self._read():
             self._offset = offset
             yield samples, names
@@ -123,8 +132,8 @@ class Feed:
         before, recent = self._reached(), (self._recent.copy(), self._recent_bad)
         found: list[Samples] = []
         taken: deque[Batch] = deque()
-        for samples, *_ in self._read(taken):
-            found.append(samples)
+        for came, *_ in self._read(taken):
+            found.append(came.samples if isinstance(came, Events) else came)
             if sum(map(len, found)) >= rows:
                 break
         if found:  # else what is wrong with all records is to be reported
@@ -159,6 +168,10 @@ class Feed:
         self._seen = int(offset.get("seen", 0))
         self._lost = int(offset.get("lost", 0))
         self._kind = Kind.from_json(offset.get("kind"))
+        if "classes" in offset:
+            open_numbers(self.to_row).set_names(offset["classes"])
+        if "annotators" in offset:
+            annotators_of(self.to_row).numbers.set_names(offset["annotators"])
         if "rejects" in offset:
             self.rejects.load_state_dict(offset["rejects"])
         self._offset = self._reached()
@@ -166,19 +179,19 @@ class Feed:
     @property
     def offset(self) -> dict[str, Any]:
         """What to save together with the trainer's state, and to continue from by `seek`."""
-        return dict(self._offset)
+        return self._offset | self._names()  # a decision may have named a class since
 
     def _read(self, taken: deque[Batch] | None = None) -> Iterator[Read]:
         """Yield usable samples from the position on, each with the offset after it."""
         while (batch := self._next_batch()) is not None:
             if taken is not None:
                 taken.append(batch)
-            samples, names = self._samples(batch)
+            came, names = self._came(batch)
             self._position = batch.offset
             self._lost += batch.lost
             self._late = None if batch.time is None else max(0.0, time() - batch.time)
-            if len(samples):
-                yield samples, names, self._reached()
+            if len(came):
+                yield came, names, self._reached()
             else:  # batches of bad records alone count as read, too
                 self._offset = self._reached()
         if not self._closed:  # a stream that was closed early is not judged
@@ -208,7 +221,19 @@ class Feed:
         }
         if isinstance(self.to_row, SchemaRows):
             reached["schema"] = self.to_row.state_dict()
-        return reached
+        return reached | self._names()
+
+    def _names(self) -> dict[str, list[str]]:
+        """Return the names of classes and annotators, where records may name new ones."""
+        numbers = open_numbers(self.to_row)
+        found = {"classes": list(numbers)} if numbers.open else {}
+        named = annotators_of(self.to_row).name is not None
+        return found | ({"annotators": self.annotator_names} if named else {})
+
+    @property
+    def annotator_names(self) -> list[str]:
+        """Names of annotators in the order of their numbers."""
+        return list(annotators_of(self.to_row).numbers)
 
     def acknowledge(self, offset: dict[str, Any] | None = None) -> None:
         """Acknowledge an offset, by default the present one, once its state is safe."""
@@ -246,10 +271,11 @@ class Feed:
     ) -> None:
         self.close()
 
-    def _samples(self, batch: Batch) -> tuple[Samples, list[str] | None]:
+    def _came(self, batch: Batch) -> tuple[Samples | Events, list[str] | None]:
         """Return the good records of a batch, with their names; the others are rejected."""
+        known = len(numbers := open_numbers(self.to_row))
         checked = [result_or_fault(self._check, item) for item in self._make(batch.records)]
-        made = self._check_scaled(checked)
+        made = without_unused(self._check_scaled(checked), numbers, known)
         rows: list[Row] = []
         self.arrived = {}
         for record, position, found in zip(batch.records, batch.positions, made, strict=True):
@@ -261,10 +287,11 @@ class Feed:
                 self.rejects.add(position, found.reason, found.detail, abbreviate(raw))
             else:
                 rows.append(found._replace(id=number) if found.id is None else found)
-                if isinstance(self.to_row, SchemaRows):
+                if isinstance(self.to_row, SchemaRows) and found.input is not None:
                     self.arrived[number if found.id is None else found.id] = record
-        names = [row.name or str(row.id) for row in rows]
-        return stack(rows), names if any(row.name for row in rows) else None
+        named = [row for row in rows if row.input is not None]
+        names = [row.name or str(row.id) for row in named]
+        return stack(rows), names if any(row.name for row in named) else None
 
     def _make(self, records: list[Any]) -> list[Any]:
         """Return what each record becomes, or the fault that rejects it."""
@@ -276,12 +303,14 @@ class Feed:
 
     def _check_scaled(self, made: list[Row | BadRecordError]) -> list[Row | BadRecordError]:
         """Replace rows that are not finite after scaling by their fault."""
-        rows = [row for row in made if isinstance(row, Row)]
+        rows = [row for row in made if isinstance(row, Row) and row.input is not None]
         if self.scale is None or not rows:
             return made
         finite = iter(finite_rows(stack_inputs(rows), self.scale).tolist())
         return [
-            row if not isinstance(row, Row) or next(finite) else BadRecordError(NOT_FINITE_SCALED)
+            BadRecordError(NOT_FINITE_SCALED)
+            if isinstance(row, Row) and row.input is not None and not next(finite)
+            else row
             for row in made
         ]
 
@@ -292,10 +321,17 @@ class Feed:
         if isinstance(item, BadRecordError):
             raise item
         made = Row(*item)
+        label = None if made.label is None else check_label(made.label)
+        if not self.events and (label is None or made.input is None):
+            raise BadRecordError(NO_LABEL if label is None else NO_INPUTS)
+        if made.input is None:
+            if made.id is None:
+                raise BadRecordError("id missing", "of the row that a label is for")
+            return made._replace(label=label, id=check_id(made.id))
         given = made.input
         array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
         kind = check_input(array, self._kind)
-        row = Row(array, check_label(made.label), check_id(made.id), made.name)
+        row = made._replace(input=array, label=label, id=check_id(made.id))
         self._kind = kind
         return row
 
@@ -312,27 +348,3 @@ class Feed:
                 f"{self._recent_bad} of the last {len(self._recent)} records were bad, "
                 f"the last of them by this: {as_clause(self._last[:300])}."
             )
-
-
-def result_or_fault(step: Callable[[Any], Any], item: Any) -> Any:
-    """Return the result of a step, or the fault that rejects the record of its item."""
-    try:
-        return step(item)
-    except BadRecordError as error:
-        return error
-    except Exception as error:  # neither a record nor a user's mistake may stop a stream
-        return BadRecordError(type(error).__name__, str(error))
-
-
-def stack(rows: list[Row]) -> Samples:
-    """Return rows as samples."""
-    if not rows:
-        return NO_SAMPLES
-    ids = torch.tensor([row.id for row in rows])
-    labels = torch.tensor([row.label for row in rows])
-    return Samples(stack_inputs(rows), labels, ids, torch.zeros_like(ids))
-
-
-def stack_inputs(rows: list[Row]) -> Tensor:
-    """Return the inputs of rows as one tensor."""
-    return torch.from_numpy(np.stack([np.asarray(row.input) for row in rows]))

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tamis.sources.class_numbers import ClassNumbers
 from tamis.sources.pictures import MODES, MOST_PIXELS, check_pillow, decode, without_warnings
 from tamis.sources.protocol import BadRecordError
-from tamis.sources.rows import Row, cell, id_of, label_of, number_classes
+from tamis.sources.rows import Row, cell, id_of, label_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Images:
     folder: where paths begin.
     id: column of the id.
     most_pixels: largest number of pixels.
+    max_classes: most classes where other labels are new ones; None where there are no others.
     """
 
     column: str
@@ -46,6 +48,7 @@ class Images:
     folder: Path | None = None
     id: str | None = None
     most_pixels: int = MOST_PIXELS
+    max_classes: int | None = None
 
     def __post_init__(self) -> None:
         if self.colours not in MODES:
@@ -59,7 +62,7 @@ class Images:
             pixels = decode(file, self.size, self.colours, self.most_pixels)
         return Row(
             pixels.astype(np.float32) / 255,
-            label_of(record, self.label, self._numbers),
+            label_of(record, self.label, self.numbers),
             *id_of(record, self.id),
         )
 
@@ -85,5 +88,6 @@ class Images:
         return path
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return number_classes(self.classes)
+    def numbers(self) -> ClassNumbers:
+        """The numbers of the classes by name."""
+        return ClassNumbers(self.classes, self.max_classes)

@@ -9,7 +9,7 @@ and a file is never held in memory complete (except NPZ and JSON).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tamis.data import Samples
+from tamis.sources.crowd_table import CrowdLines
 from tamis.sources.encoded_block import EncodedBlock, written
 from tamis.sources.first_reading import (
     BLOCK_ROWS,
@@ -29,16 +30,11 @@ from tamis.sources.first_reading import (
 from tamis.sources.label_order import shuffled
 from tamis.sources.picture_folder import PictureFolder
 from tamis.sources.pictures import PictureFiles
-from tamis.sources.schema import Schema, infer_schema
-from tamis.sources.schema.cells import listed
-from tamis.sources.schema.encoded_text import EncodedText
-from tamis.sources.schema.labels import check_classes
-from tamis.sources.schema.record import in_order
-from tamis.sources.schema.sample import RowSample
-from tamis.sources.schema.text import Text
+from tamis.sources.schema import Schema
 from tamis.sources.table_blocks import RandomAccess, TableReader
 from tamis.sources.table_files import open_reader
-from tamis.sources.validation import BadInputError, Validator
+from tamis.sources.table_schema import label_of, learn_schema, sample_of
+from tamis.sources.validation import Validator
 
 BLOCK_BYTES = 2**25
 """Bytes of a block of pictures, of which there are then fewer rows."""
@@ -70,6 +66,7 @@ class Table:
     grouped: whether the file is sorted by label, or nearly; it is then read in random order.
     left_out: columns that are no inputs, because a picture or a text is the only one.
     notes: what was found out about it, to be printed.
+    crowd: who gave the labels, where a column names annotators.
     """
 
     reader: TableReader
@@ -87,6 +84,7 @@ class Table:
     grouped: bool = False
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    crowd: CrowdLines | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +110,11 @@ class Table:
     def digest(self) -> str:
         """Checksum of the content."""
         return self.reader.digest
+
+    @property
+    def unlabelled(self) -> int:
+        """Number of rows without a label, those included that cannot be read."""
+        return self.rows - sum(self.label_counts.values())
 
     @property
     def has_pictures(self) -> bool:
@@ -148,7 +151,7 @@ class Table:
         for block in self.reader.blocks(per_block, self._names):
             if not len(block) or block.start + len(block) <= skip * size:
                 continue
-            encoded = EncodedBlock(self.schema, block)
+            encoded = EncodedBlock(self.schema, block, self.crowd)
             yield from encoded.parts(max(block.start, skip * size), size, validator)
 
     def in_random_order(self, skip: int) -> Iterator[tuple[Samples, list[str]]]:
@@ -162,7 +165,7 @@ class Table:
         order = torch.randperm(self.rows, generator=torch.Generator().manual_seed(0))
         for rows in order.split(self.rows_per_slot)[skip:]:
             block = reader.take(rows.tolist())
-            yield EncodedBlock(self.schema, block).together(self.validator)
+            yield EncodedBlock(self.schema, block, self.crowd).together(self.validator)
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
         """Return rows by number as they were written, all columns as text; of pictures, paths."""
@@ -182,7 +185,8 @@ class Table:
 
     @property
     def _names(self) -> list[str]:
-        return [*(column.name for column in self.schema.columns), self.schema.label]
+        names = [*(column.name for column in self.schema.columns), self.schema.label]
+        return names if self.crowd is None else [*names, self.crowd.annotator.name or ""]
 
 
 def is_path(cell: Any) -> bool:
@@ -217,6 +221,11 @@ class Playback:
         """Number of rows."""
         return self.table.rows
 
+    @property
+    def annotator_names(self) -> list[str]:
+        """Names of annotators in the order of their numbers."""
+        return self.table.crowd.names if self.table.crowd else []
+
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
         """Return rows by number as they were written, all columns as text."""
         return self.table.records(rows)
@@ -234,6 +243,7 @@ def open_table(
     validator: Validator,
     *,
     id_column: str | None = None,
+    annotator: str | None = None,
     drop: Sequence[str] = (),
     rows_per_slot: int = 10,
     kinds: Mapping[str, str] | None = None,
@@ -247,11 +257,11 @@ def open_table(
 
     Parameters
     ----------
-    table: a file, a folder of pictures, a data set of Hugging Face by its folder or as hf:NAME, a
-        frame of pandas, Polars or pyarrow, a list of records, or columns by name.
+    table: a file, folder of pictures, data set of Hugging Face, frame, records, or columns by name.
     label: column of the labels; None where the table declares it.
     validator: takes the rows that cannot be read.
     id_column: column that identifies the rows.
+    annotator: column that names who gave the label; lines of one id are then labels of one row.
     drop: columns to leave out.
     rows_per_slot: rows of one chunk.
     kinds: kinds of columns, in place of those found out; a label of kind category is not checked.
@@ -262,84 +272,28 @@ def open_table(
     progress: called with the number of rows read so far, in each of the readings.
     """
     known = [column.name for column in schema.inputs] if schema else []
-    given = [name for name in (label, id_column, text, *drop) if name]
-    reader = open_reader(table, [*given, *known], drop)
+    given = (label, id_column, annotator, text, *drop, *known)
+    reader = open_reader(table, [name for name in given if name], drop)
     label = label or (schema.label if schema else None) or label_of(reader)
     id_column = id_column or reader.id
+    drop = [*drop, *([annotator] if annotator else [])]
     expected = [label, *drop, *([id_column] if id_column else [])]
     first = FirstReading(reader, label, expected, progress)
     files = PictureFiles(reader.folder, KEPT_BYTES)
     if schema:
         first.check(schema)
-    else:
-        schema = learn_schema(
-            first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text,
-            encoder=encoder, side=side,
-        )  # fmt: skip
-    schema = schema.located(files)
+    schema = (schema or learn_schema(
+        first, files, dict(kinds or {}), id_column=id_column, drop=drop, text=text,
+        encoder=encoder, side=side,
+    )).located(files)  # fmt: skip
     measured = measure(schema, first, reader, progress)
-    known = [column.name for column in schema.columns]
+    used = [*(column.name for column in schema.columns), *expected]
     return Table(
         reader, schema, rows_per_slot, validator, first.rows, measured.mean, measured.deviation,
         tuple(drop), measured.missing, measured.unreadable, first.labels,
         sample_of(schema, first.sample),
         first.order.grouped(first.labels) or isinstance(reader, PictureFolder),
-        tuple(name for name in first.names if name not in (*known, *expected)),
+        tuple(name for name in first.names if name not in used),
         (*reader.notes, *absent_pictures(schema, first.sample, reader)),
+        CrowdLines(reader, annotator, id_column, BLOCK_ROWS) if annotator else None,
     )  # fmt: skip
-
-
-def learn_schema(
-    first: FirstReading,
-    files: PictureFiles,
-    kinds: dict[str, str],
-    *,
-    id_column: str | None,
-    drop: Sequence[str],
-    text: str | None,
-    encoder: str | None,
-    side: int | None,
-) -> Schema:
-    """Return the schema of a table that was read once; raise where its labels are no classes."""
-    label, reader = first.label, first.reader
-    if kinds.pop(label, None) != "category":
-        check_classes(reader.name, label, first.labels, first.rows)
-    left = [label, *drop]
-    if text:
-        kinds.setdefault(text, "text")
-        left += [name for name in first.names if name not in (*kinds, id_column)]
-    declared = {
-        name: kind
-        for name, kind in reader.kinds.items()
-        # The id is an input only where it is the path of a picture.
-        if name not in left and (name != id_column or kind == "image")
-    }
-    columns = first.sample.columns()
-    schema = infer_schema(
-        columns, label=label, classes=in_order(first.labels), id=id_column,
-        kinds=declared | kinds, drop=left, pictures=files, side=side,
-    )  # fmt: skip
-    if encoder and text:
-        return replace(schema, columns=(EncodedText.infer(text, columns[text], encoder),))
-    if text and schema[text].kind == "text" and len(schema.inputs) == 1:
-        return replace(schema, columns=(Text.infer(text, columns[text], alone=True),))
-    return schema
-
-
-def label_of(reader: TableReader) -> str:
-    """Return the column of labels that a table declares; raise where it declares none."""
-    if isinstance(reader, PictureFolder):
-        reader.check_classes()
-    if reader.label:
-        return reader.label
-    names = next(iter(reader.blocks(1))).columns
-    raise BadInputError(
-        f"{reader.name}: name the column of labels (--label); there are {listed(names)}."
-    )
-
-
-def sample_of(schema: Schema, sample: RowSample) -> Tensor:
-    """Return some encoded rows; none of pictures, which are scaled as one."""
-    if len(schema.input_shape) > 1:
-        return torch.empty(0, 0)
-    return torch.from_numpy(schema.encode(sample.columns()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tamis.data import Samples
+from tamis.data import UNLABELLED, Samples
 from tamis.errors import TamisError
+from tamis.sources.class_numbers import BEYOND_LIMIT, NOT_A_CLASS, ClassNumbers
 from tamis.sources.protocol import BadRecordError
 from tamis.sources.rejects import Rejects
 
@@ -22,8 +23,8 @@ NOT_FINITE = "inputs not finite"
 NOT_FINITE_SCALED = "inputs not finite after scaling"
 CHANGED = "inputs of another shape or type"
 NOT_INTEGERS = "labels are not integers"
-NOT_A_CLASS = "label is not a class"
 NO_LABEL = "label missing"
+NO_INPUTS = "inputs missing"
 BAD_FIELDS = "fields do not fit the header"
 """Reasons are few, so that they can be counted; what differs from row to row is the detail."""
 
@@ -93,14 +94,14 @@ def check_id(row_id: Any) -> int | None:
     return number
 
 
-def class_of(label: Any, numbers: Mapping[str, int]) -> int:
-    """Return the number of a class by its name; raise where there is none."""
+def class_of(label: Any, numbers: ClassNumbers) -> int:
+    """Return the number of a class by its name; raise where there is none, nor room for it."""
     text = label_text(label)
-    if not text:
-        raise BadRecordError(NO_LABEL)
-    if text not in numbers:
-        raise BadRecordError(NOT_A_CLASS, text[:100])
-    return numbers[text]
+    if text in numbers:
+        return numbers[text]
+    if numbers.open:
+        return numbers.add(text)
+    raise BadRecordError(NOT_A_CLASS, text[:100])
 
 
 def label_text(label: Any) -> str:
@@ -116,7 +117,10 @@ class Validator:
     from the first. `on_bad` is what then happens: `raise` stops with a sentence; `skip` drops the
     rows and adds them to `rejects`; `quarantine` also keeps their inputs in the file of `rejects`,
     so that they can be corrected and read again. Given a `scale`, inputs must be finite after it,
-    too. `classes` is their number, or their names: labels may then be names, too.
+    too. `classes` is their number, or their names: labels may then be names, too. With
+    `max_classes` labels up to so many are new classes, which a trainer then grows by. A trainer
+    whose rows may wait for their labels sets `unlabelled`: a label of -1 is then none, and no
+    fault.
 
     >>> validator = Validator(classes=2, on_bad="skip")
     >>> len(validator.validate((torch.tensor([[1.0], [torch.nan]]), torch.tensor([0, 1]))))
@@ -131,16 +135,33 @@ class Validator:
         on_bad: OnBad = "raise",
         *,
         rejects: Rejects | None = None,
+        max_classes: int | None = None,
     ) -> None:
         if on_bad not in get_args(OnBad):
             raise ValueError(f"on_bad is one of {', '.join(get_args(OnBad))}, got {on_bad!r}.")
-        self.names = () if classes is None or isinstance(classes, int) else tuple(classes)
-        self.classes = classes if classes is None or isinstance(classes, int) else len(classes)
+        self.numbers = ClassNumbers(0 if classes is None else classes, max_classes)
+        self.classes = None if classes is None else len(self.numbers)
         self.on_bad = on_bad
         self.rejects = Rejects() if rejects is None else rejects
         self.scale: Scaling | None = None
+        self.unlabelled = False
         self.seen = 0
         self._kind: Kind | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes; none where they are numbers."""
+        return () if self.numbers.numbered else tuple(self.numbers)
+
+    @property
+    def limit(self) -> int | None:
+        """How many classes there can be; None where that is not known yet."""
+        return self.numbers.max_classes if self.numbers.open else self.classes
+
+    def grow(self, classes: int) -> None:
+        """Take labels of so many classes for known ones."""
+        self.classes = max(classes, self.classes or 0)
+        self.numbers.grow(self.classes)
 
     def validate(self, item: Any) -> Samples:
         """Return the good rows of what a stream yielded."""
@@ -156,44 +177,63 @@ class Validator:
     def numbered(self, item: Any) -> Any:
         """Return a pair with the numbers of its classes in place of their names.
 
-        A name that is no class becomes -1. Anything but a pair with text labels is as it was.
+        A name that is no class becomes -1, one beyond their limit that limit. Anything but a pair
+        with text labels is as it was.
         """
         pair = isinstance(item, tuple | list) and len(item) == 2
-        if not self.names or not pair or isinstance(item[1], Tensor):
+        if self.numbers.numbered or not pair or isinstance(item[1], Tensor):
             return item
         labels = np.asarray(item[1])
         if labels.dtype.kind not in "OUS" or labels.ndim != 1:
             return item
-        places = {name: number for number, name in enumerate(self.names)}
-        return item[0], np.array([places.get(label_text(x), -1) for x in labels.tolist()])
+        return item[0], np.array([self._number(label_text(label)) for label in labels.tolist()])
+
+    def _number(self, name: str) -> int:
+        if name in self.numbers or not name or not self.numbers.open:
+            return self.numbers.get(name, -1)
+        try:
+            return self.numbers.add(name)
+        except BadRecordError:
+            return len(self.numbers)
 
     def _validate_samples(self, samples: Samples) -> Samples:
-        rows = len(samples)
+        good = self.keep(samples)
+        if not good.any():
+            return samples[slice(0)]
+        return replace(samples, labels=samples.labels.long())[good]
+
+    def keep(self, samples: Samples) -> Tensor:
+        """Reject the bad rows, and return a mask of the others."""
         try:
             self._check_chunk(samples)
-            samples = self.check_rows(replace(samples, labels=samples.labels.long()))
+            good = self._check_rows(replace(samples, labels=samples.labels.long()))
         except BadRecordError as error:
             self._reject_rows(samples, error.reason, error.detail)
-            samples = samples[slice(0)]
-        self.seen += rows  # last: what raises is as if it had never come
-        if len(samples):
-            self._kind = self._kind or Kind.of(samples.inputs)
-        return samples
+            good = torch.zeros(len(samples), dtype=torch.bool, device=samples.labels.device)
+        self.seen += len(samples)  # last: what raises is as if it had never come
+        if self._kind is None and good.any():
+            self._kind = Kind.of(samples.inputs)
+        return good
 
     def check_rows(self, samples: Samples) -> Samples:
         """Reject the bad rows of a good chunk, and return the others."""
+        return samples[self._check_rows(samples)]
+
+    def _check_rows(self, samples: Samples) -> Tensor:
         finite = finite_rows(samples.inputs)
         usable = finite if self.scale is None else finite_rows(samples.inputs, self.scale)
-        known, range_ = samples.labels >= 0, "negative"
-        if self.classes is not None:
-            known &= samples.labels < self.classes
-            range_ = f"not from 0 to {self.classes - 1}"
+        known, range_ = samples.labels >= (UNLABELLED if self.unlabelled else 0), "negative"
+        if self.limit is not None:
+            known &= samples.labels < self.limit
+            range_ = f"not from 0 to {self.limit - 1}"
         good = usable & known
         if not good.all():
             self._reject_rows(samples[~finite], NOT_FINITE)  # a row with two faults counts once
             self._reject_rows(samples[finite & ~usable], NOT_FINITE_SCALED)
-            self._reject_rows(samples[usable & ~known], NOT_A_CLASS, range_)
-        return samples[good]
+            beyond = (samples.labels >= 0) & self.numbers.open
+            self._reject_rows(samples[usable & ~known & ~beyond], NOT_A_CLASS, range_)
+            self._reject_rows(samples[usable & ~known & beyond], BEYOND_LIMIT, range_)
+        return good
 
     def reject(
         self, ids: Sequence[int], reason: str, detail: str = "", rows: Sequence[Any] | None = None
@@ -210,20 +250,22 @@ class Validator:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was counted and learned of the stream so far."""
-        return {
+        state = {
             "seen": self.seen,
             "rejects": self.rejects.state_dict(),
             "classes": self.classes,
             "kind": self._kind and self._kind.to_json(),
         }
+        return state | ({"names": list(self.numbers)} if self.numbers.open else {})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
-        if self.classes not in (None, state["classes"]):
+        if not self.numbers.open and self.classes not in (None, state["classes"]):
             raise ValueError(f"labels were of {state['classes']} classes and are of {self.classes}")
         kind = Kind.from_json(state["kind"])
         self.rejects.load_state_dict(state["rejects"])
         self.seen, self.classes, self._kind = state["seen"], state["classes"], kind
+        self.numbers.set_names(state.get("names", list(self.numbers)))
 
     def _reject_text(self, inputs: np.ndarray, labels: np.ndarray, reason: str) -> Samples:
         """Reject a chunk of text; it fits in no tensor, so it goes to the file as it came."""

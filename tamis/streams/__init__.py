@@ -1,5 +1,6 @@
 """Simulated streams: data sets played back with label noise that drifts."""
 
+from tamis.streams.annotators import Crowd, CrowdStream
 from tamis.streams.datasets import (
     DATA_SETS,
     DataSet,
@@ -11,8 +12,8 @@ from tamis.streams.datasets import (
 )
 from tamis.streams.download import MissingDataError
 from tamis.streams.ground_truth import GroundTruth
+from tamis.streams.late import LateLabels
 from tamis.streams.noise import (
-    NOISES,
     Confusion,
     InstanceDependent,
     Noise,
@@ -23,17 +24,36 @@ from tamis.streams.noise import (
 )
 from tamis.streams.replay import Replay
 from tamis.streams.schedules import SCHEDULES, Burst, Constant, Ramp, Schedule, Steps, Wave
+from tamis.streams.structured_noise import AnnotatorTurns, Boundary, ClassLocal
+
+NOISES = (
+    Symmetric,
+    Redrawn,
+    PairFlip,
+    Confusion,
+    InstanceDependent,
+    OpenSet,
+    Boundary,
+    ClassLocal,
+    AnnotatorTurns,
+)
 
 __all__ = [
     "DATA_SETS",
     "NOISES",
     "SCHEDULES",
+    "AnnotatorTurns",
+    "Boundary",
     "Burst",
+    "ClassLocal",
     "Confusion",
     "Constant",
+    "Crowd",
+    "CrowdStream",
     "DataSet",
     "GroundTruth",
     "InstanceDependent",
+    "LateLabels",
     "MissingDataError",
     "Noise",
     "OpenSet",

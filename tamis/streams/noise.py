@@ -188,9 +188,6 @@ class OpenSet:
         return Corrupted(torch.where(where, self.strangers[drawn], inputs), labels, ~wrong)
 
 
-NOISES = (Symmetric, Redrawn, PairFlip, Confusion, InstanceDependent, OpenSet)
-
-
 def uniform(labels: Tensor, generator: Generator) -> Tensor:
     """Return one uniform draw from [0, 1) for each row."""
     return torch.rand(labels.shape, generator=generator)

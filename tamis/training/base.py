@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,19 +14,23 @@ from tamis.buffers import Buffer
 from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
 from tamis.data import NO_SAMPLES, Samples, concat
+from tamis.model_view.growth import count_outputs
 from tamis.monitoring import Accuracy
 from tamis.monitoring.metrics import count_classes
 from tamis.sources import BadInputError, Validator
 from tamis.training.divergence import Divergence
+from tamis.training.growth import check_parts, grow_parts, lowest_level
 from tamis.training.learner import Learner, check_counts
 from tamis.training.report import Compared, Outcome, SlotReport
 
-ON_DEVICE = ("average", "window", "second average", "buffer", "report")
+ON_DEVICE = ("average", "window", "second average", "buffer", "waiting", "report")
 """Parts whose tensors are where the model is."""
 
 
 class BaseTrainer(ABC):
     """Counts, saves and evaluates; how rows come in, are picked and learned from is a subclass's.
+
+    `grown` is the number of classes once any have come up, 0 before.
 
     A step whose loss is not finite, or whose gradient has exploded, is not taken but counted in
     `skipped_steps`; `patience` of them in a row raise `DivergedError`. `state_dict` and
@@ -58,6 +63,8 @@ class BaseTrainer(ABC):
         self._divergence = Divergence(patience)
         self._report = SlotReport()
         self._nothing = Outcome.none(self.device)
+        self._built: dict[str, Any] = {}  # settings from before the first growth
+        self.grown = 0
 
     @property
     def skipped_steps(self) -> int:
@@ -82,6 +89,15 @@ class BaseTrainer(ABC):
             return concat(pools)
         return pools[0] if pools else NO_SAMPLES
 
+    @property
+    def kept_count(self) -> int:
+        """Number of rows held in this process, and of those that wait for their labels."""
+        return self.held_count
+
+    def kept_ids(self) -> list[int]:
+        """Return the ids of the rows held in this process, and of those that wait."""
+        return self.held().ids.tolist()
+
     def on_any_rank(self, flag: bool) -> bool:
         """Return whether a flag is set here, or on any rank that trains the same model."""
         return flag
@@ -94,8 +110,31 @@ class BaseTrainer(ABC):
         """Return a copy of the model with the averaged weights, where an average is kept."""
         return self.learner.best_model()
 
+    def grow(self, classes: int) -> None:
+        """Add classes, up to so many in all; what was learned stays.
+
+        Model, average, window, optimiser, criterion, selector and tracker follow. New classes have
+        a small probability at first, and those known before share the rest as they did. Raises a
+        `GrowthError` where a part was built for a fixed number of classes, before any has grown.
+        """
+        if classes > self._count_classes():
+            self.check_growth()
+            self._grow(classes, self._level())
+
+    def check_growth(self) -> None:
+        """Refuse parts that were built for a fixed number of classes, in one sentence."""
+        for learner in self._learners():
+            learner.check_growth()
+        check_parts(self._growing())
+
     def settings(self) -> dict[str, Any]:
-        """Return all that the numbers of a run depend on and that does not change."""
+        """Return all that the numbers of a run depend on and that does not change.
+
+        Classes that came up are none of it: a run that has grown is resumed as it was built.
+        """
+        return self._settings() | self._built
+
+    def _settings(self) -> dict[str, Any]:
         rule = type(self.optimizer).__name__
         return {
             "trainer": type(self).__name__,
@@ -123,11 +162,20 @@ class BaseTrainer(ABC):
         return {
             **{name: get_state(part) for name, part in self._parts().items()},
             "generators": generators,  # dropout draws from torch's own
-            "counters": {"slots": self.slots},
+            "counters": {"slots": self.slots} | ({"classes": self.grown} if self.grown else {}),
         }
 
     def check(self, state: State) -> None:
-        """Refuse a state that does not fit, by the shapes of its tensors: they may be blank."""
+        """Refuse a state that does not fit, by the shapes of its tensors: they may be blank.
+
+        The trainer first grows by the classes that came up before the state was saved.
+        """
+        grown = state["counters"].get("classes", 0)
+        if self.grown > grown:
+            raise ValueError(f"the trainer has grown to {self.grown} classes since: build it again")
+        if grown:
+            self.check_growth()
+            self._grow(grown, 0.0)
         self.learner.check(state)
         counts = (state["counters"], state["divergence"], state["report"]["counts"])
         check_counts([count for part in counts for count in part.values()])
@@ -151,6 +199,29 @@ class BaseTrainer(ABC):
         self.learner.forget_graphs()
 
     @abstractmethod
+    def _count_classes(self) -> int:
+        """Return the number of classes."""
+
+    def _learners(self) -> tuple[Learner, ...]:
+        return (self.learner,)
+
+    def _growing(self) -> list[object]:
+        """Return the parts that may count by class, but for models and optimisers."""
+        own = [part for learner in self._learners() for part in learner.parts().values()]
+        return [part for part in self._parts().values() if not any(part is one for one in own)]
+
+    def _level(self) -> float | None:
+        """Return what log normalisers of predictions are hardly ever below; None if not known."""
+        return lowest_level(self.averaged, self.held())
+
+    def _grow(self, classes: int, level: float | None) -> None:
+        self._built, self.grown = self._built or self._settings(), classes
+        for learner in self._learners():
+            learner.grow(classes, level)
+        grow_parts(self._growing(), classes)
+        self.forget_graphs()
+
+    @abstractmethod
     def _buffers(self) -> list[Buffer]:
         """Return the buffers of this process."""
 
@@ -168,18 +239,55 @@ class BaseTrainer(ABC):
         return self.learner.parts() | {"criterion": self.learner.criterion} | own
 
 
+class ValidatedTrainer(BaseTrainer):
+    """A trainer with one validator, which may let new classes in."""
+
+    validator: Validator
+
+    def _count_classes(self) -> int:
+        return self.validator.classes or count_outputs(self.model)
+
+    def _grow_for(self, labels: Tensor) -> None:
+        """Grow by the classes of these labels, where the set of classes is open."""
+        if self.validator.numbers.open and len(labels):
+            self.grow(1 + int(labels.max()))
+
+
 def accept(
-    validator: Validator, item: Any, learner: Learner, *, predict: bool
+    validator: Validator,
+    item: Any,
+    learner: Learner,
+    *,
+    predict: bool,
+    grow: Callable[[Tensor], None],
 ) -> tuple[Samples, Tensor | None]:
-    """Return the good rows of an item, and, with `predict`, the averaged model's logits."""
-    samples = validator.validate(item).to(learner.device)
-    inputs = learner.cast(samples.inputs)
-    if inputs is not samples.inputs:
-        samples = replace(samples, inputs=inputs)
+    """Return the good rows of an item, and, with `predict`, the averaged model's logits.
+
+    `grow` is called with their labels before any other part sees them.
+    """
+    samples = validator.validate(item)
+    grow(samples.labels)
+    samples = on_device(samples, learner)
     if not len(samples) or not (predict or validator.classes is None):
         return samples, None
+    logits = predict_arriving(samples.inputs, learner)
+    if validator.classes is None:  # only now is their number known
+        validator.classes = logits.shape[1]
+        return validator.check_rows(samples), None
+    return samples, logits
+
+
+def on_device(samples: Samples, learner: Learner) -> Samples:
+    """Return rows as the model takes them."""
+    samples = samples.to(learner.device)
+    inputs = learner.cast(samples.inputs)
+    return samples if inputs is samples.inputs else replace(samples, inputs=inputs)
+
+
+def predict_arriving(inputs: Tensor, learner: Learner) -> Tensor:
+    """Return the averaged model's logits of rows that it has not been trained on."""
     try:
-        logits = learner.averaged.logits(inputs)
+        return learner.averaged.logits(inputs)
     except RuntimeError as error:
         if inputs.is_floating_point() or "type" not in str(error):
             raise
@@ -187,17 +295,17 @@ def accept(
         raise BadInputError(
             f"Inputs are {kind}, and the model does not take them: pass them as floats."
         ) from error
-    if validator.classes is None:  # only now is their number known
-        validator.classes = logits.shape[1]
-        return validator.check_rows(samples), None
-    return samples, logits
 
 
 def compare(logits: Tensor | None, labels: Tensor) -> Compared | None:
     """Return how predictions compare with the labels that arrived; None where none was made."""
     if logits is None:
         return None
-    predicted, classes = logits.argmax(dim=1), logits.shape[1]
+    return compare_classes(logits.argmax(dim=1), labels, logits.shape[1])
+
+
+def compare_classes(predicted: Tensor, labels: Tensor, classes: int) -> Compared:
+    """Return how the classes that were predicted compare with the labels that arrived."""
     return Compared(
         (predicted == labels).float().mean(),
         count_classes(labels, classes),

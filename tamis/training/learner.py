@@ -14,9 +14,11 @@ from tamis.checkpoint import State, check_optimizer, check_same_tensors
 from tamis.losses import Criterion
 from tamis.model_view import Average, ModelView, Window
 from tamis.model_view.graph import Graph
+from tamis.model_view.growth import HeadGrowth, check_head, count_outputs
 from tamis.model_view.memory import state_of
 from tamis.monitoring import Accuracy
 from tamis.training.execution import Execution
+from tamis.training.growth import check_optimizer_growth, grow_optimizer
 from tamis.training.step import Step
 
 
@@ -100,6 +102,28 @@ class Learner:
         if self.average:
             model.load_state_dict(self.average.states(model)[0], strict=False)
         return model.eval()
+
+    def check_growth(self) -> None:
+        """Refuse a model or an optimiser that cannot get more output units, in one sentence."""
+        check_head(self.model)
+        check_optimizer_growth(self.optimizer, HeadGrowth.parameters(self.model))
+
+    def grow(self, classes: int, level: float | None) -> None:
+        """Add output units, in the model, its average, its window and the optimiser's state.
+
+        Log normalisers of the model's predictions are hardly ever below `level`.
+        """
+        before = count_outputs(self.model)
+        if classes <= before:
+            return
+        head = HeadGrowth.of(self.model, classes, level)
+        head.grow(self.model)
+        for parameter in head.parameters(self.model):
+            grow_optimizer(self.optimizer, parameter, before)
+        for memory in (self.window, self.average):
+            if memory:
+                memory.change(head.grown)
+        self.forget_graphs()
 
     def forget_graphs(self) -> None:
         """Record graphs again when next used: tensors have moved."""

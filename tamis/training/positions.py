@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
-from tamis.data import Samples
+from tamis.data import Events, Samples
 from tamis.sources.validation import pair_of, samples_of, text_fault
 
 Named = tuple[Any, Sequence[str] | None]
@@ -65,7 +65,8 @@ class Counted:
         """Yield the items; one may also be a pair of samples and the ids of their rows."""
         for item in islice(self.items, self.offset, None):
             self.offset += 1
-            named = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], Samples)
+            pair = isinstance(item, tuple) and len(item) == 2
+            named = pair and isinstance(item[0], Samples | Events)
             yield item if named else (item, None)
             if self._closed:
                 return
@@ -83,9 +84,12 @@ def as_positioned(source: Any) -> Positioned:
     return source if isinstance(source, Positioned) else Counted(source)
 
 
-def as_samples(item: Any, first_id: int) -> Samples | None:
-    """Return what a stream yielded as samples; None where it cannot be, and is to be rejected."""
-    if item is None or isinstance(item, Samples):
+def as_arrived(item: Any, first_id: int) -> Samples | Events | None:
+    """Return what a stream yielded as samples; None where it cannot be, and is to be rejected.
+
+    Events are as they were.
+    """
+    if item is None or isinstance(item, Samples | Events):
         return item
     inputs, labels = pair_of(item)
     return None if text_fault(inputs, labels) else samples_of(inputs, labels, first_id)

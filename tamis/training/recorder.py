@@ -8,32 +8,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tamis.data import Samples, Slot
+from tamis.data import Events, Samples, Slot
 from tamis.model_view.passes import last_linear
 from tamis.review import (
     Corrections,
     HeldRecords,
     LabelCheck,
+    LiveAudit,
     LiveSuspects,
     Rows,
     TableRows,
     previewer,
     write_review_files,
 )
+from tamis.review.audit import ENOUGH
 from tamis.review.previews import Preview, preview_values
 from tamis.review.scorer import spread_over
 from tamis.runs import EstimateLog, RunFiles, RunMetadata, Suspect, write_metadata
+from tamis.runs.annotators import AnnotatorLog
 from tamis.runs.metadata import End
+from tamis.selectors.protocol import band_around
 from tamis.sources import Feed, Schema, write_schema
+from tamis.sources.rows import open_numbers
 from tamis.sources.validation import BadInputError
+from tamis.training.annotated import AnnotatedRows
 from tamis.training.positions import Rereadable
 from tamis.training.trainer import Trainer
 
 OF_ONE_RUN = (
     RunFiles.estimates,
     RunFiles.alarms,
+    RunFiles.annotators,
     RunFiles.suspects,
     RunFiles.neighbours,
+    RunFiles.audit,
     RunFiles.table,
     RunFiles.schema,
     RunFiles.test,
@@ -64,18 +72,36 @@ class RunRecorder:
         self.folder = folder
         self.schema = schema
         self.trainer = trainer
-        self.metadata = replace(metadata, classes=metadata.classes or numbered_classes(trainer))
+        numbers = trainer.validator.numbers
+        self.metadata = replace(
+            metadata,
+            classes=metadata.classes or numbered_classes(trainer),
+            max_classes=numbers.max_classes,
+        )
+        if len(numbers) == len(self.metadata.classes):
+            numbers.set_names(self.metadata.classes)
+        self.numbers = numbers
         self.failures = 0
         classes, decisions = self.metadata.classes, folder / RunFiles.decisions
         self.own = Corrections(decisions, classes)
         another = corrections and corrections.resolve() != decisions.resolve()
         self.given = Corrections(corrections, classes) if corrections and another else None
-        self.estimates = EstimateLog(folder, trainer.tracker) if trainer.tracker else None
+        self.audit = LiveAudit(folder, trainer, self._followed())
+        self.estimates: EstimateLog | None = None
+        if trainer.tracker:
+            self.estimates = EstimateLog(folder, trainer.tracker, classes=classes)
         self.stream: object = None
+        self.annotated = AnnotatedRows(trainer.annotators)
+        self.annotators: AnnotatorLog | None = None
+        if trainer.annotators is not None:
+            self.annotators = AnnotatorLog(
+                folder, trainer.annotators, self.annotated.names, classes
+            )
         self.held = HeldRecords()
         self.table = TableRows(schema, self.records, thumbnails=True) if schema else None
         self.live = LiveSuspects(
             folder, trainer, classes, self.preview, decided=self.decided,
+            givers=self.annotated.givers,
             table=TableRows(schema, self.records_now) if schema else None,
         )  # fmt: skip
 
@@ -84,19 +110,21 @@ class RunRecorder:
         if not resumed:
             for name in OF_ONE_RUN:
                 (self.folder / name).unlink(missing_ok=True)
-        self.metadata = replace(self.metadata, ended=None, scored=None, wrong=None).begun(
-            self.trainer.device
-        )
+            self.audit.sample.refresh()
+        self.metadata = self.metadata.begun(self.trainer.device)
         write_metadata(self.folder, self.metadata)
         if self.schema:
             write_schema(self.folder / RunFiles.schema, self.schema)
 
-    def describe(self, samples: Samples) -> None:
-        """Take the shape of the inputs from the first samples, where the metadata has none."""
-        if not self.metadata.input_shape and len(samples):
-            self.metadata = replace(self.metadata, input_shape=tuple(samples.inputs.shape[1:]))
-            with self._counting_failures():
-                write_metadata(self.folder, self.metadata)
+    def follow(self, stream: object) -> None:
+        """Record what comes from a stream; it may be the one that names new classes."""
+        self.stream = self.annotated.stream = stream
+        named = open_numbers(stream.to_row) if isinstance(stream, Feed) else self.numbers
+        self.numbers = named if named.open else self.numbers
+        if self.numbers.open:
+            for corrections in self._followed():
+                corrections.classes = self.numbers
+            self._name_classes()
 
     def preview(self, row: Any) -> Preview:
         """Return what a page shows of a row: readable values where there is a schema."""
@@ -121,34 +149,67 @@ class RunRecorder:
         return self.records(rows)
 
     def correct(
-        self, samples: Samples, names: Sequence[str] | None = None
-    ) -> tuple[Samples, list[str] | None]:
-        """Return arriving rows with the labels that people gave, without those they dropped."""
-        called = None if names is None else dict(zip(samples.ids.tolist(), names, strict=True))
+        self, came: Samples | Events, names: Sequence[str] | None = None
+    ) -> tuple[Samples | Events, list[str] | None]:
+        """Return what arrives with the labels that people gave, without rows that they dropped."""
+        self._describe(came.samples if isinstance(came, Events) else came)
+        if isinstance(came, Samples) and self.trainer.annotators is not None:
+            came = Events.of(came, names)
+        if isinstance(came, Events):
+            for corrections in self._followed():
+                with self._counting_failures():
+                    came = corrections.correct_events(came, names)
+            return came, None if names is None else list(names)
+        called = None if names is None else dict(zip(came.ids.tolist(), names, strict=True))
         for corrections in self._followed():
-            left = None if called is None else [called[number] for number in samples.ids.tolist()]
+            left = None if called is None else [called[number] for number in came.ids.tolist()]
             with self._counting_failures():
-                samples = corrections.correct(samples, left)
-        return samples, None if called is None else [called[at] for at in samples.ids.tolist()]
+                came = corrections.correct(came, left)
+        return came, None if called is None else [called[at] for at in came.ids.tolist()]
 
     def update(
-        self, slot: Slot, samples: Samples | None = None, names: Sequence[str] | None = None
+        self,
+        slot: Slot,
+        came: Samples | Events | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
-        """Record a slot, and pass new decisions to the trainer."""
+        """Record a slot, and pass new decisions to the trainer.
+
+        Of events, the rows that got their labels are recorded.
+        """
+        if isinstance(came, Events):
+            self.live.forget(self.trainer.changed)
+            samples: Samples | None = self.trainer.joined
+            names = self.own.names_of(self.trainer.joined.ids.tolist())
+        else:
+            samples = came
+        self._name_classes()
         if self.table and isinstance(self.stream, Feed) and samples is not None:
             self.held.update(self.stream.arrived, self.table.pictures)
-            self.held.forget(self.trainer.held_count, self._wanted)
+            self.held.forget(self.trainer.kept_count, self._wanted)
         if self.estimates:
             with self._counting_failures():
                 self.estimates.update(slot, samples)
+        if self.annotators:
+            with self._counting_failures():
+                self.annotators.update(slot.number)
         with self._counting_failures():
             self.live.update(slot.number, samples, names)
+        if self.trainer.held_count >= ENOUGH:
+            with self._counting_failures():
+                self.draw_audit()
         self.apply_decisions()
+
+    def draw_audit(self) -> None:
+        """Draw the rows to be audited, unless that was done."""
+        self.audit.draw(self.metadata.classes, self.preview, self.live.table)
 
     def apply_decisions(self) -> None:
         """Relabel and remove rows held, where somebody has decided since the last call."""
         for corrections in self._followed():
             with self._counting_failures():
+                if corrections is self.own and corrections.refresh():
+                    self.audit.report()  # before labels change
                 corrections.apply(self.trainer)
 
     def decided(self) -> set[str]:
@@ -189,12 +250,21 @@ class RunRecorder:
             table=self.table,
         )  # fmt: skip
 
-    def count_labels(self, checked: LabelCheck) -> None:
-        """Note how many labels were scored, and how many of them are wrong; `end` writes both."""
-        self.metadata = replace(self.metadata, scored=checked.rows, wrong=checked.wrong)
+    def count_labels(self, checked: LabelCheck) -> LabelCheck:
+        """Note how many labels were scored, and how many of them are wrong; `end` writes both.
+
+        Return the same with the names of those who gave the labels of suspects.
+        """
+        band = band_around(checked.clean_ratio, self.trainer.selector)
+        self.metadata = replace(
+            self.metadata, scored=checked.rows, wrong=checked.wrong, clean_band=band
+        )
+        return replace(checked, suspects=self.annotated.name_givers(checked.suspects))
 
     def end(self, ended: End) -> None:
-        """Write down how the run ended."""
+        """Write down how the run ended, and the annotators as they are."""
+        if self.annotators:
+            self.annotators.write(self.trainer.slots - 1)
         self.metadata = replace(self.metadata, ended=ended)
         write_metadata(self.folder, self.metadata)
 
@@ -212,8 +282,10 @@ class RunRecorder:
         return {
             "names": self.own.state_dict(),
             "live": self.live.state_dict(),
+            "audit": self.audit.state_dict(),
             "records": self.held.state_dict(),
             "estimates": self.estimates.state_dict() if self.estimates else None,
+            "annotators": self.annotators.state_dict() if self.annotators else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -221,9 +293,38 @@ class RunRecorder:
         for corrections in self._followed():
             corrections.load_state_dict(state["names"])
         self.live.load_state_dict(state["live"])
+        self.audit.load_state_dict(state["audit"])
         self.held.load_state_dict(state["records"])
         if self.estimates:
             self.estimates.load_state_dict(state["estimates"])
+        if self.annotators:
+            self.annotators.load_state_dict(state["annotators"])
+
+    def _name_classes(self) -> None:
+        """Name the classes that have come up, wherever classes are named."""
+        if not (self.numbers.open or self.trainer.grown):
+            return
+        known = max(self.trainer.grown, len(self.metadata.classes))
+        self.numbers.grow(known)
+        classes = tuple(self.numbers)[:known]
+        if classes == self.metadata.classes:
+            return
+        self.metadata, self.live.classes = replace(self.metadata, classes=classes), classes
+        for log in (self.estimates, self.annotators):
+            if log:
+                log.classes = classes
+        with self._counting_failures():
+            write_metadata(self.folder, self.metadata)
+            if self.schema:
+                self.schema = replace(self.schema, classes=classes)
+                write_schema(self.folder / RunFiles.schema, self.schema)
+
+    def _describe(self, samples: Samples) -> None:
+        """Take the shape of the inputs from the first samples, where the metadata has none."""
+        if not self.metadata.input_shape and len(samples):
+            self.metadata = replace(self.metadata, input_shape=tuple(samples.inputs.shape[1:]))
+            with self._counting_failures():
+                write_metadata(self.folder, self.metadata)
 
     @contextmanager
     def _counting_failures(self) -> Iterator[None]:
@@ -234,7 +335,7 @@ class RunRecorder:
 
     def _wanted(self) -> list[int]:
         """Return the numbers of the rows that may be displayed."""
-        return [*self.trainer.held().ids.tolist(), *self.live.numbers()]
+        return [*self.trainer.kept_ids(), *self.live.numbers()]
 
     def _followed(self) -> list[Corrections]:
         return [self.own] if self.given is None else [self.given, self.own]

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from tamis.buffers import WaitingRoom
 from tamis.data import NO_SAMPLES, Picks, Samples, Slot
 from tamis.monitoring.metrics import Shares, count_classes, purity_of, shares_of
 
@@ -57,12 +59,16 @@ class Compared(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Rows accepted and rejected since the start, the number of classes, predictions made now."""
+    """Rows accepted and rejected since the start, the number of classes, predictions made now.
+
+    `room` is where rows wait for their labels, if anywhere.
+    """
 
     seen: int
     rejected: int
     classes: int
     compared: Compared | None
+    room: WaitingRoom | None = None
 
 
 class SlotReport:
@@ -87,7 +93,7 @@ class SlotReport:
         if slots >= self._count_next or len(held) > 2 * self._counted:
             self._shares, self._counted = shares_of(held, arrivals.classes), len(held)
             self._count_next = slots + max(1, len(held) // COUNTED)
-        compared = arrivals.compared
+        compared, room = arrivals.compared, arrivals.room
         return Slot(
             number=slots - 1,
             warm_up=slots <= warm_up,
@@ -110,7 +116,15 @@ class SlotReport:
             seconds=perf_counter() - started,
             class_arrived=compared and compared.arrived,
             class_predicted=compared and compared.predicted,
+            waiting=0 if room is None else len(room),
+            labelled=None if room is None else room.labelled,
         )
+
+    def grow(self, classes: int) -> None:
+        """Count rows held by so many classes."""
+        held = self._shares.class_held
+        grown = functional.pad(held, (0, max(0, classes - len(held))))
+        self._shares = self._shares._replace(class_held=grown)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the shares counted last, and when they are counted next."""

@@ -23,7 +23,7 @@ from tamis.sources import Schema
 from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
-from tamis.training.positions import Counted, Positioned, as_positioned, as_samples
+from tamis.training.positions import Counted, Positioned, as_arrived, as_positioned
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
 from tamis.training.trainer import Trainer
@@ -134,12 +134,13 @@ class TrainingRun:
         counted from the run's first, or with the source; with `continue_after_end` it then goes on
         with the rows that are held until the slots are done.
         """
-        self._stream = self.recorder.stream = as_positioned(source)
+        self._stream = as_positioned(source)
         if self._offset is not None:
             self._stream.seek(self._offset)
             self._offset = None
         else:
             self.save()  # should training diverge at once, this is the last good state
+        self.recorder.follow(self._stream)
         try:
             with self.stop.closing(self._stream):
                 yield from self._loop(slots, continue_after_end)
@@ -178,8 +179,7 @@ class TrainingRun:
         suspects = self._write_results(rows or self.recorder.held_rows, rows_per_slot)
         self._end("stopped" if suspects is None or self.stop else "done")
         if self._unwritten:
-            names = " and ".join(self._unwritten)
-            why = next(iter(self._unwritten.values()))
+            names, why = " and ".join(self._unwritten), next(iter(self._unwritten.values()))
             raise NotWrittenError(f"{self.folder} lacks {names}, not written: {why}.")
         return suspects
 
@@ -270,15 +270,13 @@ class TrainingRun:
     def _step(self, item: Any, names: Sequence[str] | None) -> Slot:
         """Train one slot, correct what arrives before it, and record what came of it."""
         item = self.trainer.validator.numbered(item)
-        samples = as_samples(item, self.trainer.validator.seen)
+        came = as_arrived(item, self.trainer.validator.seen)
         # Before names of arriving rows are known: a decision about them is for `correct`.
         self.recorder.apply_decisions()
-        if samples is not None:
-            self.recorder.describe(samples)
-            samples, names = self.recorder.correct(samples, names)
-            item = samples
+        if came is not None:
+            item, names = self.recorder.correct(came, names)
         slot = self.trainer.step(item)
-        self.recorder.update(slot, samples, names)
+        self.recorder.update(slot, None if came is None else item, names)
         self.loggers.update(self.monitor.update(slot))
         return slot
 
@@ -317,7 +315,7 @@ class TrainingRun:
         checked = check_labels(
             view, self._in_time(rows()), classes, held, rows_per_slot=rows_per_slot
         )
-        self.recorder.count_labels(checked)
+        checked = self.recorder.count_labels(checked)
         suspects = self.recorder.undecided(checked.suspects)
         with self._writing(RunFiles.table):
             write_suspects_csv(self.folder / RunFiles.table, suspects)
@@ -327,6 +325,8 @@ class TrainingRun:
         return suspects
 
     def _end(self, ended: End) -> None:
+        with self._writing(RunFiles.audit):
+            self.recorder.draw_audit()
         with self._writing(RunFiles.metadata):
             self.recorder.end(ended)
 
@@ -342,7 +342,7 @@ class TrainingRun:
 
     def _in_time(self, rows: Rows) -> Rows:
         """Yield the rows that can be trained on, on the device, while there is time."""
-        for samples, names in rows:
+        for samples, names in self.recorder.annotated.once(rows):
             if self.stop.overdue:
                 raise TimeoutError
             finite = finite_rows(samples.inputs, self.trainer.validator.scale)

@@ -10,33 +10,27 @@ from typing import Any, Literal
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tamis.buffers import Buffer
-from tamis.checkpoint import State, describe
-from tamis.data import Picks, Samples, Slot, label_changes, to_device
+from tamis.buffers import Buffer, WaitingRoom
+from tamis.checkpoint import describe
+from tamis.data import Picks, Samples, Slot, to_device
 from tamis.losses import Criterion, cross_entropy
 from tamis.model_view.graph import Graph
-from tamis.noise import Tracker
+from tamis.noise import JointLabels, Tracker
 from tamis.selectors import Naive, Selector
-from tamis.selectors.protocol import Planner, Remembers
+from tamis.selectors.protocol import Planner
 from tamis.selectors.sampling import draw_rows
 from tamis.sources import Validator
 from tamis.training.augment import Augment
-from tamis.training.base import (
-    BaseTrainer,
-    accept,
-    check_buffer,
-    check_labels,
-    check_saved,
-    compare,
-)
 from tamis.training.execution import CPU, Execution
 from tamis.training.feature_cache import FeatureCache
-from tamis.training.learner import Learner, check_counts
-from tamis.training.report import Arrivals, Compared, Outcome
+from tamis.training.holding import HoldingTrainer
+from tamis.training.learner import Learner
+from tamis.training.report import Arrivals, Outcome
+from tamis.training.unlabelled import Batch, guess, join
 from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
 
 
-class Trainer(BaseTrainer):
+class Trainer(HoldingTrainer):
     """Trains a model on a stream, one slot after another.
 
     Parameters
@@ -57,6 +51,9 @@ class Trainer(BaseTrainer):
         `augment(inputs, targets, classes, generator)`.
     criterion: loss of each row.
     validator: checks arriving rows.
+    waiting: where rows without labels wait for them, and labels for their rows; without it, rows
+        come with their labels.
+    annotators: makes one label of those that several annotators give to a row.
     tracker: follows the clean ratio by the predictions of arriving labels.
     execution: device, precision, CUDA graphs, feature cache.
     patience: steps not taken, in a row, before `DivergedError`.
@@ -79,6 +76,8 @@ class Trainer(BaseTrainer):
         augment: Augment | None = None,
         criterion: Criterion = cross_entropy,
         validator: Validator | None = None,
+        waiting: WaitingRoom | None = None,
+        annotators: JointLabels | None = None,
         tracker: Tracker | None = None,
         execution: Execution = CPU,
         patience: int = 10,
@@ -88,29 +87,32 @@ class Trainer(BaseTrainer):
         if execution.graphed and window not in ("average", 1):
             raise ValueError('A graph looks through one state: set window to 1 or "average".')
         learner = Learner(model, optimizer, criterion, execution, window=window, ema=ema)
+        view, refresh = learner.view, execution.refresh
         super().__init__(
             learner,
+            selector,
+            buffer,
             k,
+            validator=validator or Validator(),
+            waiting=waiting,
+            annotators=annotators,
+            tracker=tracker,
+            features=None if refresh is None else FeatureCache(refresh, view),
             warm_up=resolve_warm_up(warm_up, selector),
             predict_first=predict_first,
             patience=patience,
             seed=seed,
         )
-        self.view = learner.view
-        self.selector = selector
-        self.buffer = buffer
+        self.view = view
         self.pool_size = pool_size
         self.augment = augment
-        self.validator = validator or Validator()
-        self.tracker = tracker
         self.execution = execution
-        self._features: FeatureCache | None = None
-        if execution.refresh is not None:
-            self._features = FeatureCache(execution.refresh, self.view)
         self._graph = Graph() if execution.graphed else None
+        if self.validator.numbers.open:
+            self.check_growth()
 
     def run(self, stream: Iterable[Any]) -> Iterator[Slot]:
-        """Do a slot for every item of the stream: `Samples`, or pairs of inputs and labels."""
+        """Do a slot for every item of the stream: `Samples`, `Events`, or inputs and labels."""
         for item in stream:
             yield self.step(item)
 
@@ -130,69 +132,28 @@ class Trainer(BaseTrainer):
             self.slots,
             held,
             outcome,
-            Arrivals(checked.seen, checked.rejects.total, checked.classes or 0, compared),
+            Arrivals(
+                checked.seen, checked.rejects.total, checked.classes or 0, compared, self.waiting
+            ),
             warm_up=self.warm_up,
             select_seconds=select_seconds,
             started=started,
         )
 
-    def relabel(self, ids: Tensor, labels: Tensor) -> int:
-        """Correct the labels of rows held; return how many have changed.
-
-        Buffer, tracker and selector then count these rows under their new labels. Ids that are not
-        held are ignored, and so are rows that have the label already.
-        """
-        check_labels(labels, self.validator.classes)
-        held = self.held()
-        rows, after = label_changes(held, ids, labels)
-        if not len(rows):
-            return 0
-        ids, before = held.ids[rows], held.labels[rows]
-        if self.tracker:
-            newest = max(0, self.validator.seen - 1)
-            ages = (newest - ids).clamp(0, newest)
-            probabilities = self.averaged.probabilities(held.inputs[rows])
-            self.tracker.relabel(probabilities, before, after, ages=ages)
-        if isinstance(self.selector, Remembers):
-            self.selector.relabel(ids, after)
-        return self.buffer.relabel(ids, after)
-
-    def remove(self, ids: Tensor) -> int:
-        """Remove rows held; return how many. Ids that are not held are ignored.
-
-        The selector forgets them. The tracker does not: it describes the stream, which had them.
-        """
-        removed = self.buffer.remove(ids)
-        if removed:
-            if isinstance(self.selector, Remembers):
-                self.selector.remove(ids)
-            self.forget_graphs()  # rows have moved to where no graph looks for them
-        return removed
-
-    def settings(self) -> dict[str, Any]:
-        """Return all that the numbers of a run depend on and that does not change."""
-        return super().settings() | {
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {
             "selector": describe(self.selector),
             "buffer": describe(self.buffer),
             "augment": describe(self.augment),
             "tracker": describe(self.tracker),
             "pool_size": self.pool_size,
             "on_bad": self.validator.on_bad,
+            "waiting": describe(self.waiting),
+            "annotators": describe(self.annotators),
             "precision": describe(self.execution.precision),
             "graphed": self.execution.graphed,
             "refresh": self.execution.refresh,
         }
-
-    def state_dict(self) -> State:
-        """Return all that the next slots depend on and that changes; see `BaseTrainer`."""
-        check_saved(self.buffer)
-        return super().state_dict()
-
-    def check(self, state: State) -> None:
-        """Refuse a state that does not fit, by the shapes of its tensors: they may be blank."""
-        super().check(state)
-        check_buffer(self.buffer, state["buffer"])
-        check_counts(list((state["features"] or {}).values()))
 
     def forget_graphs(self) -> None:
         """Record graphs again when next used: tensors have moved."""
@@ -200,28 +161,8 @@ class Trainer(BaseTrainer):
         if self._graph:
             self._graph = Graph()
 
-    def _buffers(self) -> list[Buffer]:
-        return [self.buffer]
-
     def _parts(self) -> dict[str, object]:
-        return super()._parts() | {
-            "buffer": self.buffer,
-            "selector": self.selector,
-            "augment": self.augment,
-            "validator": self.validator,
-            "tracker": self.tracker,
-            "features": self._features,
-        }
-
-    def _take_in(self, item: Any) -> Compared | None:
-        """Hold the good rows, and return how their labels compare with predictions."""
-        samples, logits = accept(self.validator, item, self.learner, predict=self.predict_first)
-        if logits is not None and self.tracker:
-            self.tracker.update(logits.softmax(dim=1), samples.labels)
-        if len(samples):
-            held = self._features.add(samples) if self._features else samples
-            self.buffer.append(held, self.generator)
-        return compare(logits, samples.labels)
+        return super()._parts() | {"augment": self.augment}
 
     def _pick_and_learn(self, held: Samples) -> tuple[Outcome, float]:
         """Pick and learn, as one graph where possible; return also the seconds for picking."""
@@ -242,8 +183,9 @@ class Trainer(BaseTrainer):
             outcome = Outcome(*self._graph(key, play, *sent))
         else:
             picks = self._pick(selector, held, k)
+            guessed = guess(selector, self.waiting, self.view, k, len(held), self.generator)
             planned = perf_counter()
-            outcome = self._learn(held, picks) if len(picks) else self._nothing
+            outcome = self._learn(held, picks, guessed) if len(picks) else self._nothing
         if outcome is not self._nothing:
             self._divergence.update(self.slots, outcome.loss)
             self.learner.remember()
@@ -258,12 +200,12 @@ class Trainer(BaseTrainer):
         picks = selector.select(pool, self.view, min(k, len(pool)), self.generator)
         return replace(picks, rows=drawn[picks.rows])
 
-    def _learn(self, held: Samples, picks: Picks) -> Outcome:
+    def _learn(self, held: Samples, picks: Picks, guessed: Batch | None = None) -> Outcome:
         """Take one optimiser step on the picked rows, and count their uses."""
-        inputs, classes = held.inputs[picks.rows], self.validator.classes or 0
-        targets = held.labels[picks.rows] if picks.targets is None else picks.targets
+        batch, classes = Batch.of(held, picks), self.validator.classes or 0
+        inputs, targets, weights = join(batch, guessed, classes) if guessed else batch
         if self.augment:
             inputs, targets = self.augment(inputs, targets, classes, self.generator)
-        loss = self.learner.descend(inputs, targets, picks.weights)
+        loss = self.learner.descend(inputs, targets, weights)
         self.buffer.use(picks.rows, picks.weights)
         return Outcome.of(held, picks, loss, classes, self._nothing)

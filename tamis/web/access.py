@@ -6,6 +6,7 @@ import hmac
 import ipaddress
 import secrets
 import socket
+from base64 import b64decode
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
@@ -42,8 +43,8 @@ class Access:
 
     A name that another site has made to point at this machine (DNS rebinding) is refused, since
     only our own names and plain addresses are answered. Writing needs our header and the same
-    origin. With a `token`, every request needs it: first in the address, then in a cookie. Tokens
-    are compared in constant time.
+    origin. With a `token`, every request needs it: of a browser first in the address, then in a
+    cookie, of a program as `Authorization: Bearer`. Tokens are compared in constant time.
     """
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
@@ -54,6 +55,13 @@ class Access:
         self._names = {"localhost", host.strip("[]").lower()}
         if not is_loopback(host):
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    @property
+    def url(self) -> str:
+        """Address to open, with the token if there is one."""
+        name = f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
+        token = f"?token={self.token}" if self.token else ""
+        return f"http://{name}:{self.port}/{token}"
 
     def answers_to(self, host: str | None) -> bool:
         """Return whether the Host header names this server."""
@@ -73,11 +81,15 @@ class Access:
             return False
         return address.is_loopback or not is_loopback(self.host)
 
-    def knows(self, cookies: str | None, given: str | None = None) -> bool:
-        """Return whether the token is in a cookie or in the address."""
+    def knows(
+        self, cookies: str | None, given: str | None = None, authorization: str | None = None
+    ) -> bool:
+        """Return whether the token is in a cookie, in the address or in the Authorization."""
         if self.token is None:
             return True
-        return self._same(given) or self._same(read_cookie(cookies, self.cookie))
+        if self._same(given) or self._same(read_cookie(cookies, self.cookie)):
+            return True
+        return self._same(read_authorization(authorization))
 
     def may_write(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request to write comes from our own page."""
@@ -90,6 +102,12 @@ class Access:
             and site in (None, "same-origin")
             and (headers.get("Content-Type") or "").split(";")[0] == "application/json"
         )
+
+    def is_ours(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request comes from a program, or from our own page."""
+        origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site")
+        own = origin is None or urlsplit(origin).netloc == headers.get("Host")
+        return own and site in (None, "none", "same-origin")
 
     def set_cookie(self) -> str:
         """Return the cookie that holds the token."""
@@ -106,6 +124,24 @@ def read_cookie(cookies: str | None, name: str) -> str | None:
     except CookieError:
         return None
     return None if found is None else found.value
+
+
+def read_authorization(header: str | None) -> str | None:
+    """Return the token of a header: as such, or as the password of basic authentication.
+
+    >>> read_authorization("Bearer abc"), read_authorization("Basic dXNlcjphYmM=")
+    ('abc', 'abc')
+    """
+    kind, _, given = (header or "").partition(" ")
+    if kind.lower() == "bearer":
+        return given.strip()
+    if kind.lower() != "basic":
+        return None
+    try:
+        _, separator, password = b64decode(given, validate=True).decode().partition(":")
+    except ValueError:  # of base64 and of UTF-8 both
+        return None
+    return password if separator else None
 
 
 def make_token() -> str:

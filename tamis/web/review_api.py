@@ -120,15 +120,24 @@ class ReviewAPI:
                 one.to_json() | {"preview": listed(one.preview), "decision": self._decision(one.id)}
                 for one in found_now
             ]
-            return {
-                "items": items,
-                "total": len(found),
-                "all": len(run.suspects),
-                "size": PAGE,
-                "classes": run.classes,
-                "decided": len(run.decisions.decided()),
-                "version": run.versions["suspects"],
-            }
+            decided = len(run.decisions.decided())
+            return self._list(items, len(found), len(run.suspects), decided)
+
+    def audit(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return one page of the audit sample, and what its decided rows show."""
+        page, which = number(query, "page", 0, int), which_of(query)
+        with self._lock:
+            run = self.run
+            run.refresh()
+            decided = run.decisions.decided()
+            found = [row for row in run.audit if is_wanted(which, row.id in decided)]
+            items = [
+                row.to_json() | {"decision": self._decision(row.id)}
+                for row in found[page * PAGE : (page + 1) * PAGE]
+            ]
+            tally = run.audit.tally(run.decisions)
+            page_of = self._list(items, len(found), tally.rows, tally.audited)
+            return page_of | {"text": tally.text}
 
     def neighbours(self, name: str) -> dict[str, Any]:
         """Return all of a suspect: its preview, its neighbours, and the decision in force."""
@@ -151,10 +160,11 @@ class ReviewAPI:
         author = request.get("author")
         with self._lock:
             self.run.refresh()
-            known = self.run.suspects.get(name) or self.run.decisions.of(name)
+            run = self.run
+            known = run.suspects.get(name) or run.audit.get(name) or run.decisions.of(name)
             if known is None:
                 raise BadRequestError("There is no suspect of this id any more.")
-            if action == "relabel" and label not in self.run.classes:
+            if action == "relabel" and not self.run.takes(str(label)):
                 raise BadRequestError("There is no class of this name.")
             made = self.run.decisions.decide(
                 Decision(
@@ -170,6 +180,18 @@ class ReviewAPI:
             self.run.versions["suspects"] += 1
             return {"decision": made.to_json(), "changed": made.previous}
 
+    def _list(self, items: object, total: int, rows: int, decided: int) -> dict[str, Any]:
+        """Return a page of rows, with what is common to all lists of rows."""
+        return {
+            "items": items,
+            "total": total,
+            "all": rows,
+            "size": PAGE,
+            "classes": self.run.classes,
+            "decided": decided,
+            "version": self.run.versions["suspects"],
+        }
+
     def _decision(self, name: str) -> dict[str, Any] | None:
         found = self.run.decisions.of(name)
         return None if found is None else found.to_json()
@@ -178,9 +200,7 @@ class ReviewAPI:
         """Return the test of whether a suspect matches a query."""
         low, high = number(query, "low", 0.0, float), number(query, "high", 1.0, float)
         given, suggested = query.get("given"), query.get("suggested")
-        which = query.get("which", "open")
-        if which not in ("open", "decided", "all"):
-            raise BadRequestError("Suspects are open, decided, or all.")
+        which = which_of(query)
         with self._lock:
             decided = self.run.decisions.decided()
 
@@ -189,10 +209,23 @@ class ReviewAPI:
                 low <= suspect.score <= high
                 and given in (None, suspect.given)
                 and suggested in (None, suspect.suggested)
-                and (which == "all" or (suspect.id in decided) == (which == "decided"))
+                and is_wanted(which, suspect.id in decided)
             )
 
         return matches
+
+
+def which_of(query: Mapping[str, str]) -> str:
+    """Return which rows a query is for."""
+    which = query.get("which", "open")
+    if which not in ("open", "decided", "all"):
+        raise BadRequestError("Rows are open, decided, or all.")
+    return which
+
+
+def is_wanted(which: str, decided: bool) -> bool:
+    """Return whether a row is one of those that a query is for."""
+    return which == "all" or decided == (which == "decided")
 
 
 def number(query: Mapping[str, str], name: str, default: Any, kind: type) -> Any:

@@ -83,6 +83,7 @@ def render_run(run: Run, chosen: int = SUSPECTS) -> str:
         .render(
             css=Markup(asset("page.css")),  # noqa: S704
             cards=run.suspects.read(list(run.suspects)[:chosen]),
+            audit=run.audit.tally(run.decisions).text,
             decided=lambda name: describe_decision(run, name),
             suspects_href=as_data(suspects_csv(run)),
             scores=class_scores(run.confusion),
@@ -152,9 +153,12 @@ def heats_of(run: Run) -> tuple[list[Heat], int | None]:
 
 
 def names_of(run: Run, count: int) -> list[str]:
-    """Return the names of the classes, or numbers where their count differs."""
+    """Return the names of so many classes, numbers where they are not known.
+
+    Classes that came up since are left out.
+    """
     known = run.classes
-    return known if len(known) == count else [str(label) for label in range(count)]
+    return known[:count] if len(known) >= count else [str(label) for label in range(count)]
 
 
 def most_confused(point: EstimatePoint, classes: int) -> list[int]:
@@ -171,6 +175,7 @@ def heat_of(point: EstimatePoint, classes: Sequence[str], chosen: Sequence[int])
     """Turn shares into cells."""
     table = point.confusion or ()
     rows = []
+    chosen = [label for label in chosen if label < len(table)]  # others had not come up yet
     for row in chosen:
         shares = [table[row][column] for column in chosen]
         cells = [
@@ -199,8 +204,11 @@ def confusion_csv(run: Run) -> str:
 def suspects_csv(run: Run) -> str:
     """Return all suspects and decisions as CSV."""
     rows = []
+    known = any(one.annotator for one in run.suspects)
     for one in run.suspects:
         found = run.decisions.of(one.id)
         decided = (found.decision, found.label or "") if found else ("", "")
-        rows.append((one.id, one.given, one.suggested, f"{one.score:.6f}", *decided))
-    return to_csv(("id", "given", "suggested", "score", "decision", "label"), rows)
+        giver = (one.annotator,) if known else ()
+        rows.append((one.id, one.given, one.suggested, f"{one.score:.6f}", *decided, *giver))
+    names = ("id", "given", "suggested", "score", "decision", "label")
+    return to_csv((*names, "annotator") if known else names, rows)

@@ -88,6 +88,14 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
         ),
         curves(
             runs,
+            "labelled",
+            "Labelled rows",
+            "Share of the rows that came which have, or had, a label. The others wait for theirs, "
+            "or have left without one.",
+            {"labelled": lambda history: unless_all(history.smooth("labelled"))},
+        ),
+        curves(
+            runs,
             "speed",
             "Speed",
             "Milliseconds a slot, and of those spent on picking.",
@@ -99,8 +107,13 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
         ),
     ]
     if len(runs) == 1:
-        plots.append(by_class(next(iter(runs.values()))))
+        plots += [plot(next(iter(runs.values()))) for plot in (by_class, annotators)]
     return [plot for plot in plots if any(len(column) for column in plot.columns.values())]
+
+
+def unless_all(curve: Curve) -> Curve:
+    """Return shares over slots; nothing where they are 1 throughout."""
+    return (curve[0][:0], curve[1][:0]) if (curve[1] == 1).all() else curve
 
 
 def in_milliseconds(curve: Curve) -> Curve:
@@ -190,7 +203,8 @@ def by_class(run: Run) -> Plot:
     classes = run.classes
     last = [share for share in (points[-1].by_class or ()) if share is not None] if points else []
     alarms = alarms_of({run.name: run})
-    worst = sorted(range(len(classes)), key=lambda label: share_of(points, label))[: len(COLOURS)]
+    known = range(min(len(classes), len(points[-1].by_class or ()) if points else 0))
+    worst = sorted(known, key=lambda label: share_of(points, label))[: len(COLOURS)]
 
     def draw() -> Figure:
         figure, axes = blank()
@@ -212,6 +226,33 @@ def by_class(run: Run) -> Plot:
         ]
     caption = "Share of right labels among those given, for each label; the least right are named."
     return Plot("by_class", "Clean ratio by given label", caption, columns, draw)
+
+
+def annotators(run: Run) -> Plot:
+    """Draw the accuracy of annotators: of the worst by name, of the others without."""
+    newest = run.annotators.newest
+    names = [one.name for one in newest.annotators] if newest else []
+    found = {name: run.annotators.accuracies(name) for name in names}
+    alarms = alarms_of({run.name: run})
+
+    def draw() -> Figure:
+        figure, axes = blank()
+        for at, (name, (slots, values)) in enumerate(found.items()):
+            marker = "o" if len(slots) == 1 else None
+            if at < len(COLOURS):
+                axes.plot(slots, values, color=COLOURS[at], label=plain(name), marker=marker)
+            else:
+                axes.plot(slots, values, color=GRID, linewidth=1, zorder=0, marker=marker)
+        finish(axes, alarms)
+        return figure
+
+    columns: dict[str, list[object]] = {"annotator": [], "slot": [], "accuracy": []}
+    for name, (slots, values) in found.items():
+        columns["annotator"] += [name] * len(slots)
+        columns["slot"] += slots
+        columns["accuracy"] += values
+    caption = "Share of an annotator's labels that are right, as estimated; the worst are named."
+    return Plot("annotators", "Accuracy of annotators", caption, columns, draw)
 
 
 def shares_of_class(points: Sequence[EstimatePoint], label: int) -> tuple[list[int], list[float]]:
@@ -267,7 +308,7 @@ def mark(axes: Axes, alarms: Iterable[AlarmRecord]) -> None:
     for alarm in alarms:
         axes.axvline(alarm.slot, color=ALARM, linewidth=1, linestyle=":")
         axes.annotate(
-            plain(alarm.kind), (alarm.slot, 1), xycoords=("data", "axes fraction"),
+            plain(alarm.subject or alarm.kind), (alarm.slot, 1), xycoords=("data", "axes fraction"),
             color=ALARM, fontsize=7, rotation=90, va="top", ha="right",
         )  # fmt: skip
 

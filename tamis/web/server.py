@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tamis.web.access import HEADERS, Access
-from tamis.web.review_api import BadRequestError, ReviewAPI
-from tamis.web.run_page import asset
+from tamis.web.review_api import ReviewAPI
+from tamis.web.routes import Reply, check_entry, read_page, refusal_of, write_decision
 
 MOST_BYTES = 2**16
 """Bytes of a request body, at the most."""
@@ -24,8 +22,6 @@ MOST_CONNECTIONS = 64
 """Connections at a time, at the most; a browser opens six."""
 MOST_DIGITS = 18
 """Digits of a Content-Length, at the most: `int` refuses thousands of them."""
-TEXT, PAGE, CSV = "text/plain", "text/html", "text/csv"
-ASSETS = {"/page.css": "text/css", "/review.css": "text/css", "/review.js": "text/javascript"}
 
 
 class Server(ThreadingHTTPServer):
@@ -69,10 +65,7 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """Return the address to open, with the token if there is one."""
-        host = self.access.host
-        name = f"[{host.strip('[]')}]" if ":" in host else host
-        token = f"?token={self.access.token}" if self.access.token else ""
-        return f"http://{name}:{self.server_port}/{token}"
+        return self.access.url
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -104,43 +97,14 @@ class Handler(BaseHTTPRequestHandler):
         """Send a page, a part of it, or data."""
         address = urlsplit(self.path)
         query = dict(parse_qsl(address.query))
-        if not self._may_enter(address.path, query):
-            return
-        api = self.server.api
-        if address.path in ASSETS:
-            self._send(asset(address.path[1:]), ASSETS[address.path])
-        elif address.path == "/":
-            self._answer(api.page, PAGE)
-        elif address.path in (parts := {"/tiles": api.tiles, "/classes": api.classes}):
-            self._answer(parts[address.path], PAGE)
-        elif address.path == "/curves":
-            self._answer(api.curves, PAGE)
-        elif address.path == "/suspects.csv":
-            self._answer(api.table, CSV)
-        elif address.path.startswith("/numbers/") and address.path.endswith(".csv"):
-            name = address.path.removeprefix("/numbers/").removesuffix(".csv")
-            content = api.numbers(name)
-            self._refuse(HTTPStatus.NOT_FOUND) if content is None else self._send(content, CSV)
-        elif address.path == "/state":
-            self._answer_json(api.state)
-        elif address.path == "/suspects":
-            self._answer_json(lambda: api.suspects(query))
-        elif address.path == "/neighbours":
-            self._answer_json(lambda: api.neighbours(query.get("id", "")))
-        else:
-            self._refuse(HTTPStatus.NOT_FOUND)
+        refused = check_entry(self.server.access, address.path, query, self._named_headers())
+        self._send(refused or read_page(self.server.api, address.path, query))
 
     def do_POST(self) -> None:
         """Write a decision."""
-        address = urlsplit(self.path)
-        if not self._may_enter(address.path, {}):
-            return
-        if not self.server.access.may_write(dict(self.headers.items())):
-            self._refuse(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
-        elif address.path != "/decisions":
-            self._refuse(HTTPStatus.NOT_FOUND)
-        else:
-            self._answer_json(lambda: self.server.api.decide(self.body))
+        path, server, headers = urlsplit(self.path).path, self.server, self._named_headers()
+        refused = check_entry(server.access, path, {}, headers)
+        self._send(refused or write_decision(server.api, server.access, path, headers, self.body))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing: addresses may hold ids, and the token."""
@@ -169,46 +133,20 @@ class Handler(BaseHTTPRequestHandler):
             return True
         return False
 
-    def _may_enter(self, path: str, query: dict[str, str]) -> bool:
-        access, token = self.server.access, query.get("token")
-        if not access.knows(self.headers.get("Cookie"), token if path == "/" else None):
-            self._refuse(HTTPStatus.FORBIDDEN, "Open the address with the token.")
-            return False
-        if access.token and token and path == "/":  # out of the address, into a cookie
-            self._send("", TEXT, HTTPStatus.SEE_OTHER, ("Location", "/"))
-            return False
-        return True
-
-    def _answer(self, make: Callable[[], str], kind: str) -> None:
-        self._send(make(), kind)
-
-    def _answer_json(self, make: Callable[[], object]) -> None:
-        try:
-            self._send(json.dumps(make(), allow_nan=False), "application/json")
-        except BadRequestError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        except OSError as error:  # as of a disk that is full
-            self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
+    def _named_headers(self) -> dict[str, str]:
+        return {name.title(): text for name, text in self.headers.items()}
 
     def _hang_up(self, status: HTTPStatus, why: str = "") -> None:
         """Refuse a request, and read no other on this connection."""
         self.close_connection = True
-        self._refuse(status, why)
+        self._send(refusal_of(status, why))
 
-    def _refuse(self, status: HTTPStatus, why: str = "") -> None:
-        content = json.dumps({"error": why or status.phrase})
-        self._send(content, "application/json", status)
-
-    def _send(
-        self, content: str, kind: str, status: HTTPStatus = HTTPStatus.OK, *more: tuple[str, str]
-    ) -> None:
-        body = content.encode()
-        self.send_response(status)
-        headers = HEADERS | {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": len(body)}
-        for name, value in [*headers.items(), *more]:
+    def _send(self, reply: Reply) -> None:
+        body = reply.content.encode()
+        self.send_response(reply.status)
+        kind = {"Content-Type": f"{reply.kind}; charset=utf-8", "Content-Length": len(body)}
+        for name, value in [*(HEADERS | kind).items(), *reply.headers]:
             self.send_header(name, str(value))
-        if status == HTTPStatus.SEE_OTHER:
-            self.send_header("Set-Cookie", self.server.access.set_cookie())
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()

@@ -27,8 +27,10 @@ def tiles_of(run: Run) -> list[Tile]:
     ]
     metadata = run.metadata
     if metadata.clean_ratio is not None:
+        value, _, reason = metadata.clean_ratio_text.partition(": ")
         note = f"about {metadata.wrong:,} of {metadata.scored:,} labels are wrong"
-        tiles.append(Tile("clean ratio, estimated", f"{metadata.clean_ratio:.2f}", note))
+        note = f"{note}; {reason}" if reason else note
+        tiles.append(Tile("clean ratio, estimated", value, note))
     elif run.estimates.points:
         point = run.estimates.points[-1]
         note = f"newest rows, 90% band {point.low:.2f} to {point.high:.2f}"

@@ -48,9 +48,13 @@ def choices(command: str, option: str) -> set[str]:
 
 
 def test_help_lists_what_a_user_needs() -> None:
-    wanted = "demo, train, stream, predict, annotators, watch, report, compare, export, import"
+    wanted = (
+        "demo, train, stream, predict, serve, annotators, watch, audit, report, compare, export, "
+        "import"
+    )
     assert ", ".join(COMMANDS) == f"{wanted}, list, lab"
-    assert ", ".join(LAB) == "bench, reproduce, audit, regret, fairness, tracker, suspects, tables"
+    paper = "bench, reproduce, audit, regret, fairness, tracker, suspects, tables"
+    assert ", ".join(LAB) == f"{paper}, classes, unlabelled, late"
 
 
 @pytest.mark.parametrize(("package", "listed"), [(cli, COMMANDS), (commands, LAB)])

@@ -32,7 +32,7 @@ NAMED = re.compile(r"(?<![\w/.-])(?:tamis|tests|benchmarks|examples|docs|results
 RUN = ("docs/start.md", "docs/how-to/")
 """Pages whose command lines run."""
 SHORTENED = ("train", "stream")
-NEVER_END = ("watch",)
+NEVER_END = ("watch", "serve")
 OTHERS = {"torchrun", "ray"}
 """Programs of others that a page may call."""
 GIVEN = {
@@ -44,6 +44,13 @@ model = mlp((2,), 2)
 trainer = Trainer(model, torch.optim.SGD(model.parameters(), 0.1), Naive(), Reservoir(9))
 def stream_from(slot):
     return [(torch.randn(4, 2), torch.randint(2, (4,)))] * (1_000 - slot)
+""",
+    "docs/service.md": """
+import os
+from pathlib import Path
+from tests.support.services import ServeProcess, train_table
+served = ServeProcess(train_table(Path("."), "--capacity", "1000"))
+os.environ["TAMIS_URL"] = served.url
 """,
     "docs/review.md": """
 import torch
@@ -57,7 +64,7 @@ samples = Samples.of(torch.randn(4, 2), torch.randint(2, (4,)))
 rows = [(samples, ["a", "b", "c", "d"])] * 3
 """,
 }
-"""What two pages take for granted: a trainer, a stream, a folder."""
+"""What pages take for granted: a trainer, a stream, a folder, a service."""
 
 
 LONG = (

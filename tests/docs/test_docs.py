@@ -8,6 +8,9 @@ from statistics import mean
 
 import pytest
 
+from tamis.lab import rows
+from tamis.lab.board import Result
+from tamis.lab.pages.suite_page import to_markdown
 from tamis.runs import RunFiles
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -62,7 +65,7 @@ def read_curves() -> list[dict[str, str]]:
 
 
 def test_the_table_of_plausible() -> None:
-    page = (DOCS / "methods" / "plausible.md").read_text()
+    _, _, page = (DOCS / "methods" / "plausible.md").read_text().partition("\n## Numbers\n")
     with (RESULTS / "plausible" / "results.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
     runs += [
@@ -83,6 +86,15 @@ def test_the_table_of_plausible() -> None:
             ]
             wanted = f"{mean(found):.4f}".removeprefix("0") + f" ({len(found)})" if found else "-"
             assert number == wanted, line
+
+
+def test_the_table_of_structured_noise() -> None:
+    runs = [run for run in rows.read(RESULTS / "structure" / "results.csv", Result) if run.seed < 2]
+    page = (DOCS / "methods" / "plausible.md").read_text()
+    methods = ("Plausible", "naive", "oracle", "BARE")
+    wanted = to_markdown(sorted(runs, key=lambda run: methods.index(run.method)))
+    for line in wanted.splitlines():
+        assert line in page.splitlines()
 
 
 def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:
@@ -152,6 +164,15 @@ def test_the_table_of_faults() -> None:
         with (RESULTS / "reliability" / name).open(newline="") as file:
             for row in csv.DictReader(file):
                 assert f"| {row['fault']} | {row['figure']} | {row['bar']} | yes |" in page
+
+
+def test_the_table_of_the_service() -> None:
+    page = (DOCS / "service.md").read_text()
+    with (RESULTS / "service" / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 10
+    for row in rows:
+        assert f"| {row['what']} | {row['measured']} |" in page
 
 
 def test_the_table_of_drift() -> None:

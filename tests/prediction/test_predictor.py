@@ -123,7 +123,8 @@ def test_a_row_that_cannot_be_read_keeps_its_place(run: Path, tmp_path: Path) ->
     assert found.unreadable == {"age": [ROWS[9]["name"]]}
     predicted = predictor.predict(table)
     assert predicted[3] is None
-    assert predicted[4:].tolist() == predictor.predict(ROWS)[3:].tolist()
+    usual, other = predictor.predict(ROWS).tolist(), predicted.tolist()
+    assert other[:3] + other[4:10] + other[11:] == usual[:9] + usual[10:]  # row 9 has no age now
     assert np.isnan(predictor.predict_proba(table)[3]).all()
 
 

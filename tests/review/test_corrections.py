@@ -20,6 +20,7 @@ from tamis import (
 )
 from tamis.buffers import Buffer
 from tamis.checkpoint import Checkpoints
+from tamis.data import Event, Events
 from tamis.review import Corrections, LiveSuspects, ReviewQueue, previewer
 from tamis.runs import Decision, Decisions, SuspectIndex
 from tamis.selectors.plausible import Neighbours
@@ -332,3 +333,38 @@ def test_a_thousand_of_the_rows_that_arrived_are_listed_at_the_most(
     assert len({suspect.id for suspect in suspects}) == len(suspects) == 1000
     assert all((int(suspect.id) - 1000) % 25 < 20 for suspect in suspects)
     assert max(int(suspect.id) for suspect in suspects) > 1000 + 25 * 55
+
+
+def test_a_label_that_comes_after_a_decision_changes_nothing(path, blob_model) -> None:
+    decisions = Decisions(path)
+    decisions.decide(Decision("x", "relabel", label=CLASSES[2], given=CLASSES[0]))
+    decisions.decide(Decision("y", "drop", given=CLASSES[0]))
+    corrections = Corrections(path, CLASSES)
+    ids = torch.tensor([5, 6, 7])
+    samples = Samples(torch.zeros(3, 2), torch.full((3,), -1), ids, torch.zeros_like(ids))
+    rows = [Event(5, 0, None, name="x"), Event(6, 1, None, name="y"), Event(7, 2, None, name="z")]
+    labels = [Event(n, None, 1, name=name) for n, name in ((5, "x"), (6, "y"), (7, "z"))]
+    withdrawals = [event._replace(label=None) for event in labels]
+    came = corrections.correct_events(Events(samples, tuple(rows)), ["x", "y", "z"])
+    assert [(event.id, event.label) for event in came.events] == [(5, 2), (7, None)]
+    came = corrections.correct_events(Events(samples[slice(0)], (*labels, *withdrawals)), [])
+    assert [(event.id, event.label) for event in came.events] == [(5, 2), (7, 1), (7, None)]
+    assert corrections.names_of([5, 6, 7]) == ["x", "y", "z"]
+
+
+def test_rows_without_names_are_corrected_beside_rows_that_have_some(
+    path, blobs, blob_model
+) -> None:
+    trainer = make_trainer(blob_model)
+    trainer.step(blobs)
+    corrections = Corrections(path, CLASSES)
+    corrections.correct(blobs[slice(100, 102)], ["ann", "7"])
+    correct(path, blobs, wrong_rows(blobs)[:1])
+    name = str(wrong_rows(blobs)[0])
+    Decisions(path).decide(Decision("7", "drop"))  # that of row 101
+    Decisions(path).decide(Decision("100", "drop"))  # whose name is another
+    assert name not in ("7", "100")
+    assert corrections.apply(trainer) == 2
+    held = trainer.held().ids.tolist()
+    assert 101 not in held
+    assert {7, 100} <= set(held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from tamis import Alarm, Naive, Replay, Samples, Sliding, Tracker, Trainer
-from tamis.runs import EstimateHistory, EstimateLog, EstimatePoint, add_line
+from tamis.runs import AlarmRecord, EstimateHistory, EstimateLog, EstimatePoint, add_line
 from tamis.runs.estimates import point_of
 from tamis.streams import Steps, Symmetric
 
@@ -102,3 +103,37 @@ def test_odd_lines_are_passed_over(tmp_path: Path, line: dict) -> None:
 def test_every_slot_or_less_often(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every 1 slot or more"):
         EstimateLog(tmp_path, Tracker(3), every=0)
+
+
+def test_alarms_about_classes_have_their_names(tmp_path: Path, blobs, blob_model) -> None:
+    tracker = Alarm(3, half_life=400)
+    log = run(tmp_path, blobs, blob_model, tracker, 20)
+    tracker.grow(5)
+    tracker.update(torch.full((2, 5), 0.2), torch.tensor([4, 3]))
+    log.classes = ["a", "b", "c", "d"]
+    rule = torch.optim.SGD(blob_model.parameters(), 1e-6)
+    slot = Trainer(blob_model, rule, Naive(), Sliding(500), k=8).step(blobs)
+    log.update(replace(slot, number=20))
+    found = EstimateHistory(tmp_path).alarms
+    assert [(alarm.slot, alarm.text) for alarm in found] == [
+        (20, "New class: d."),
+        (20, "New class: 4."),
+    ]
+
+
+def test_alarms_of_one_slot_are_all_read(tmp_path: Path) -> None:
+    alarms = [
+        AlarmRecord(3, "noise", 0.9, 0.5),
+        AlarmRecord(7, "new class", subject="x"),
+        AlarmRecord(7, "class gone", subject="y"),
+    ]
+    for alarm in alarms:
+        add_line(tmp_path / "alarms.jsonl", alarm.to_json())
+    history = EstimateHistory(tmp_path)
+    assert history.alarms == alarms
+    assert alarms[0].text == "The stream has changed: noise; clean ratio 0.90 before, 0.50 after."
+    again = AlarmRecord(5, "concept", 0.5, 0.4)  # as a resumed run writes an earlier slot
+    add_line(tmp_path / "alarms.jsonl", again.to_json())
+    add_line(tmp_path / "alarms.jsonl", {"slot": 8, "kind": "noise"})  # of no use
+    history.refresh()
+    assert history.alarms == [alarms[0], again]

@@ -27,9 +27,27 @@ def test_it_comes_back(tmp_path: Path) -> None:
     assert found.started.endswith("+00:00")
 
 
+def test_the_clean_ratio_has_its_band_and_a_reason_where_that_is_wide(tmp_path: Path) -> None:
+    assert RUN.clean_ratio_text == ""
+    scored = replace(RUN, scored=200, wrong=50)
+    assert scored.clean_ratio_text == "0.75"
+    write_metadata(tmp_path, replace(scored, clean_band=(0.7, 0.8)))
+    assert read_metadata(tmp_path).clean_ratio_text == "0.75 (0.70 to 0.80)"
+    wide = replace(scored, clean_band=(0.6, 0.95)).clean_ratio_text
+    assert wide.startswith("0.75 (0.60 to 0.95): wrong labels may agree with each other")
+    assert scored.begun().clean_ratio is None
+
+
 @pytest.mark.parametrize(
     "content",
-    ["", "null", "[1]", "{", '{"classes": 3, "slots": "x", "ended": "<b>", "settings": []}'],
+    [
+        "",
+        "null",
+        "[1]",
+        "{",
+        '{"classes": 3, "slots": "x", "ended": "<b>", "settings": []}',
+        '{"clean_band": [1, "x"]}',
+    ],
 )
 def test_what_is_missing_or_odd_is_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "about.json").write_text(content)

@@ -16,12 +16,18 @@ from torch import Generator, Tensor, nn
 
 import tamis
 from tamis import selectors
-from tamis.data import Picks, Samples
+from tamis.data import UNLABELLED, Picks, Samples
 from tamis.model_view import Average, ModelView, Window
 from tamis.models import mlp
 from tamis.monitoring.metrics import purity_of
 from tamis.selectors import SELECTORS, Oracle, Selector
-from tamis.selectors.protocol import Remembers, preferred_warm_up, preferred_window, seeks_clean
+from tamis.selectors.protocol import (
+    Remembers,
+    UsesUnlabelled,
+    preferred_warm_up,
+    preferred_window,
+    seeks_clean,
+)
 
 MAY_READ_CLEAN = {"monitoring/metrics.py", "selectors/oracle.py", "streams/ground_truth.py"}
 MAY_SHOW_CLEAN = (
@@ -285,6 +291,67 @@ def test_a_relabelled_row_is_judged_by_its_new_label(kind, blobs, blob_model) ->
     args = (corrected, blob_model, 5, 1)
     assert play(selector, *args) == play(other, *args)
     assert same_state(selector, other)
+
+
+WITHOUT_LABELS = [kind for kind in ALL if isinstance(kind(), UsesUnlabelled)]
+each_without_labels = pytest.mark.parametrize("kind", WITHOUT_LABELS, ids=lambda k: k.__name__)
+
+
+def unlabelled(blobs: Samples) -> Samples:
+    """Return other rows than those of the pool, without labels."""
+    blank = torch.full_like(blobs.labels, UNLABELLED)
+    return replace(far(blobs), inputs=blobs.inputs + 0.01, labels=blank, clean=None)
+
+
+def experienced(kind: type[Selector], blobs: Samples, model: nn.Module) -> UsesUnlabelled:
+    """Return a selector that has seen labelled rows for long."""
+    selector = kind()
+    play(selector, blobs, model, 1000, seed=0)
+    assert isinstance(selector, UsesUnlabelled)
+    return selector
+
+
+@each_without_labels
+def test_rows_without_labels_are_picked_with_targets(kind, blobs, blob_model) -> None:
+    selector, rows = experienced(kind, blobs, blob_model), unlabelled(blobs)
+    before = {name: column.clone() for name, column in rows.columns().items()}
+    state, view = state_of(selector), ModelView(blob_model, Average())
+    for k in (0, 1, 16, 1000):
+        picks, again = (
+            selector.select_unlabelled(rows, view, k, Generator().manual_seed(k)) for _ in range(2)
+        )
+        assert min(1, k) <= len(picks) <= k
+        assert len(picks.rows.unique()) == len(picks)
+        assert torch.equal(picks.rows, again.rows)
+        if len(picks):
+            assert picks.targets.shape == (len(picks), 3)
+            torch.testing.assert_close(picks.targets.sum(dim=1), torch.ones(len(picks)))
+            assert (picks.targets >= 0).all()
+    assert all(torch.equal(rows.columns()[name], column) for name, column in before.items())
+    torch.testing.assert_close(state_of(selector), state, rtol=0, atol=0)
+
+
+@each_without_labels
+def test_rows_without_labels_are_not_picked_by_one_that_knows_nothing(
+    kind, blobs, blob_model
+) -> None:
+    view, generator = ModelView(blob_model, Average()), Generator().manual_seed(0)
+    assert not len(kind().select_unlabelled(unlabelled(blobs), view, 16, generator))
+
+
+@each_without_labels
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_row_without_label_that_is_not_finite_is_never_picked(
+    kind, blobs, blob_model, bad: float
+) -> None:
+    selector, rows = experienced(kind, blobs, blob_model), unlabelled(blobs)
+    rows.inputs[::3, 0] = bad
+    view, generator = ModelView(blob_model, Average()), Generator().manual_seed(0)
+    for _ in range(5):
+        picks = selector.select_unlabelled(rows, view, 64, generator)
+        assert len(picks)
+        assert rows.inputs[picks.rows].isfinite().all()
+        assert picks.targets.isfinite().all()
 
 
 def test_only_oracle_and_monitor_read_clean() -> None:

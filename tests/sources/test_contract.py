@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 from tamis import sources
-from tamis.sources import Files, Items, KafkaTopic, NatsStream, ReadAhead, RedisStream, Source
+from tamis.sources import (
+    Files,
+    Items,
+    Journal,
+    KafkaTopic,
+    NatsStream,
+    ReadAhead,
+    RedisStream,
+    Source,
+)
 
 ROWS = 40
 METHODS = ("read", "acknowledge", "behind", "close")
@@ -47,7 +56,16 @@ def ahead(folder: Path) -> Source:
     return ReadAhead(files(folder))
 
 
-MADE: dict[type, Callable[[Path], Source]] = {Files: files, Items: items, ReadAhead: ahead}
+def journal(folder: Path) -> Source:
+    made = Journal(folder / "journal", rows=7, segment_bytes=500)
+    for n in range(made.end, ROWS):
+        made.append([{"n": n}])
+    return made
+
+
+MADE: dict[type, Callable[[Path], Source]] = {
+    Files: files, Items: items, ReadAhead: ahead, Journal: journal,
+}  # fmt: skip
 each = pytest.mark.parametrize("make", MADE.values(), ids=[kind.__name__ for kind in MADE])
 
 

@@ -63,16 +63,12 @@ def test_ids_are_integers_or_made_from_text_reproducibly() -> None:
     ("record", "reason"),
     [
         ({"a": 1, "kind": "ant"}, "column missing"),
-        ({"a": 1, "b": 1}, "column missing"),
         ({"a": "x", "b": 1, "kind": "ant"}, "inputs are not numbers"),
         ({"a": {}, "b": 1, "kind": "ant"}, "inputs are not numbers"),
         ({"a": [[1], [1, 2]], "b": 1, "kind": "ant"}, "inputs are not numbers"),
         ({"a": 10**400, "b": 1, "kind": "ant"}, "inputs are not numbers"),
         ({"a": 1, "b": 1, "kind": "cow"}, "label is not a class"),
         ({"a": 1, "b": 1, "kind": ["ant"]}, "label is not a class"),
-        ({"a": 1, "b": 1, "kind": None}, "label missing"),
-        ({"a": 1, "b": 1, "kind": float("nan")}, "label missing"),
-        ({"a": 1, "b": 1, "kind": " "}, "label missing"),
         ([1, 2], "not a mapping"),
         ("a", "not a mapping"),
         (None, "not a mapping"),
@@ -82,3 +78,52 @@ def test_what_is_no_row_has_a_reason(record: Any, reason: str) -> None:
     with pytest.raises(BadRecordError) as caught:
         to_row(record)
     assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("given", [{}, {"kind": None}, {"kind": float("nan")}, {"kind": " "}])
+def test_a_record_may_lack_its_label(given: dict[str, Any]) -> None:
+    row = to_row({"a": 1, "b": 1} | given)
+    assert row.label is None
+    assert row.input is not None
+
+
+TIMED = Columns(["a", "b"], label="kind", classes=["ant", "bee"], id="name", time="at")
+
+
+@pytest.mark.parametrize(
+    ("record", "label"),
+    [
+        ({"name": "x", "kind": "bee"}, 1),
+        ({"name": "x", "kind": "bee", "a": None, "b": ""}, 1),
+        ({"name": "x", "kind": None}, None),
+        ({"name": "x", "kind": "", "a": "", "b": " "}, None),
+    ],
+)
+def test_a_record_of_an_id_without_inputs_is_a_label_for_it(
+    record: dict[str, Any], label: int | None
+) -> None:
+    row = TIMED(record | {"at": 5})
+    assert row.input is None
+    assert (row.label, row.name, row.time) == (label, "x", 5.0)
+
+
+def test_an_id_alone_is_rejected() -> None:
+    with pytest.raises(BadRecordError, match="neither inputs nor label"):
+        TIMED({"name": "x"})
+
+
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [
+        (None, None), ("", None), (1.5, 1.5), ("1700000000", 1.7e9),
+        ("1970-01-01T01:00:00+01:00", 0.0), ("1970-01-02", 86400.0),
+    ],
+)  # fmt: skip
+def test_times_are_seconds_or_iso_8601(at: Any, seconds: float | None) -> None:
+    assert TIMED({"a": 1, "b": 2, "kind": "ant", "name": 1, "at": at}).time == seconds
+
+
+@pytest.mark.parametrize("at", ["yesterday", "inf", "nan", [1]])
+def test_a_time_that_is_none_rejects_the_record(at: Any) -> None:
+    with pytest.raises(BadRecordError, match="time not understood"):
+        TIMED({"a": 1, "b": 2, "kind": "ant", "name": 1, "at": at})

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from tamis.streams import DATA_SETS, NOISES, SCHEDULES, Noise, Replay, datasets, noise, schedules
+from tamis.streams import (
+    DATA_SETS,
+    NOISES,
+    SCHEDULES,
+    Noise,
+    Replay,
+    datasets,
+    noise,
+    schedules,
+    structured_noise,
+)
 
 
 def public_classes(module: ModuleType, method: str) -> set[type]:
@@ -23,7 +33,8 @@ def public_classes(module: ModuleType, method: str) -> set[type]:
 
 
 def test_every_noise_is_listed() -> None:
-    assert public_classes(noise, "corrupt") - {Noise} == set(NOISES)
+    found = public_classes(noise, "corrupt") | public_classes(structured_noise, "corrupt")
+    assert found - {Noise} == set(NOISES)
     assert len(set(NOISES)) == len(NOISES)
 
 
@@ -51,7 +62,7 @@ def test_every_noise_plays_under_every_schedule(
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(120, *shape, generator=generator)
     labels = torch.randint(10, (120,), generator=generator)
-    stream = Replay(inputs, labels, build_noise(kind, inputs), schedule(), rows_per_slot=16)
+    stream = Replay(inputs, labels, build_noise(kind, inputs, labels), schedule(), rows_per_slot=16)
     chunks = list(stream)
     assert sum(len(samples) for samples in chunks) == 120
     for samples in chunks:

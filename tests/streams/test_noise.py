@@ -53,7 +53,7 @@ def rows() -> tuple[Tensor, Tensor]:
 def test_realised_rate_is_the_one_requested(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
-    corrupted = build_noise(kind, rows[0]).corrupt(*rows, rate, seeded())
+    corrupted = build_noise(kind, *rows).corrupt(*rows, rate, seeded())
     assert close(share(~corrupted.clean), rate, ROWS)
 
 
@@ -63,7 +63,7 @@ def test_label_kinds_mark_which_labels_are_wrong(
     rows: Any, build_noise: Any, kind: type, rate: float
 ) -> None:
     inputs, truth = rows
-    corrupted = build_noise(kind, inputs).corrupt(inputs, truth, rate, seeded())
+    corrupted = build_noise(kind, inputs, truth).corrupt(inputs, truth, rate, seeded())
     assert torch.equal(corrupted.clean, corrupted.labels == truth)
     assert torch.equal(corrupted.inputs, inputs)
 
@@ -81,7 +81,7 @@ def test_open_set_marks_which_inputs_were_replaced(rows: Any, rate: float) -> No
 
 @every_kind
 def test_labels_stay_in_range_and_keep_their_type(rows: Any, build_noise: Any, kind: type) -> None:
-    labels = build_noise(kind, rows[0]).corrupt(*rows, 0.8, seeded()).labels
+    labels = build_noise(kind, *rows).corrupt(*rows, 0.8, seeded()).labels
     assert labels.dtype == torch.int64
     assert 0 <= labels.min() <= labels.max() < CLASSES
 
@@ -89,7 +89,7 @@ def test_labels_stay_in_range_and_keep_their_type(rows: Any, build_noise: Any, k
 @every_kind
 def test_originals_are_not_touched(rows: Any, build_noise: Any, kind: type) -> None:
     inputs, truth = (column.clone() for column in rows)
-    build_noise(kind, inputs).corrupt(inputs, truth, 0.8, seeded())
+    build_noise(kind, inputs, truth).corrupt(inputs, truth, 0.8, seeded())
     assert torch.equal(inputs, rows[0])
     assert torch.equal(truth, rows[1])
 
@@ -98,7 +98,7 @@ def test_originals_are_not_touched(rows: Any, build_noise: Any, kind: type) -> N
 def test_same_seed_same_noise_and_another_seed_another(
     rows: Any, build_noise: Any, kind: type
 ) -> None:
-    noise = build_noise(kind, rows[0])
+    noise = build_noise(kind, *rows)
     first, again, other = (noise.corrupt(*rows, 0.5, seeded(seed)) for seed in (3, 3, 4))
     assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
     assert not torch.equal(first.clean, other.clean)

@@ -9,7 +9,13 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from tamis.noise import Tracker
-from tamis.selectors.plausible import Calibration, ClassBalance, Confusion, Neighbours
+from tamis.selectors.plausible import (
+    Agreements,
+    Calibration,
+    ClassBalance,
+    Confusion,
+    Neighbours,
+)
 from tamis.selectors.plausible.candidates import Candidates
 
 Row = list[float]
@@ -39,26 +45,28 @@ class NeighbourLoops:
     def update(
         self, features: list[Row], labels: list[int], uses: Row, ids: list[int], ratio: float
     ) -> list[Row]:
-        mean = self.mean.update(features)
-        square = self.square.update([[x * x for x in row] for row in features])
-        spread = [math.sqrt(max(s - m * m, 1e-12)) for m, s in zip(mean, square, strict=True)]
-        directions = []
-        for row in features:
-            scaled = [(x - m) / s for x, m, s in zip(row, mean, spread, strict=True)]
-            length = max(math.sqrt(sum(x * x for x in scaled)), 1e-12)
-            directions.append([x / length for x in scaled])
+        self.mean.update(features)
+        self.square.update([[x * x for x in row] for row in features])
+        directions = [self.direct(row) for row in features]
         for voter in self.ring:
             voter["row"] = None
         for row in range(min(len(ids), self.rule.voters)):
             voter = {"at": directions[row], "label": labels[row], "id": ids[row], "row": row}
             self.ring.append(voter | {"weight": self.rule.least_weight + ratio})
         self.ring = self.ring[-self.rule.voters :]
-        reuse = self.reuse.update([[count] for count in uses])[0]
-        strictness = reuse / (reuse + self.rule.reuse_scale)
-        return [self.vote(*one, strictness) for one in zip(directions, ids, strict=True)]
+        self.reuse.update([[count] for count in uses])
+        return [self.vote(*one) for one in zip(directions, ids, strict=True)]
 
-    def vote(self, direction: Row, own_id: int, strictness: float) -> Row:
-        votes = [0.0] * self.classes
+    def direct(self, row: Row) -> Row:
+        means = zip(self.mean.value, self.square.value, strict=True)
+        spread = [(m, math.sqrt(max(s - m * m, 1e-12))) for m, s in means]
+        scaled = [(x - m) / s for x, (m, s) in zip(row, spread, strict=True)]
+        length = max(math.sqrt(sum(x * x for x in scaled)), 1e-12)
+        return [x / length for x in scaled]
+
+    def vote(self, direction: Row, own_id: int) -> Row:
+        votes, reuse = [0.0] * self.classes, self.reuse.value[0]
+        strictness = reuse / (reuse + self.rule.reuse_scale)
         for voter in self.ring:
             if voter["id"] != own_id:
                 cosine = sum(x * y for x, y in zip(direction, voter["at"], strict=True))
@@ -80,14 +88,72 @@ class ClassBalanceLoops:
     def update(
         self, labels: list[int], votes: list[Row], probabilities: list[Row]
     ) -> tuple[list[Row], list[Row]]:
-        wanted = self.given.update([[float(c == y) for c in self.classes] for y in labels])
-        scaled = []
-        for rows, mean in ((votes, self.voted), (probabilities, self.predicted)):
-            found = [max(share, self.rule.least_share) for share in mean.update(rows)]
-            scaled.append(
-                [normalise([row[c] * wanted[c] / found[c] for c in self.classes]) for row in rows]
-            )
-        return scaled[0], scaled[1]
+        self.given.update([[float(c == y) for c in self.classes] for y in labels])
+        self.voted.update(votes)
+        self.predicted.update(probabilities)
+        return self.scale(votes, self.voted), self.scale(probabilities, self.predicted)
+
+    def scale(self, rows: list[Row], mean: Mean) -> list[Row]:
+        wanted, found = self.given.value, [max(s, self.rule.least_share) for s in mean.value]
+        return [normalise([row[c] * wanted[c] / found[c] for c in self.classes]) for row in rows]
+
+
+class AgreementLoops:
+    """Counts of rows, one at a time."""
+
+    def __init__(self, classes: int, rule: Agreements) -> None:
+        self.classes, self.rule, self.slots = classes, rule, 0
+        self.judged, self.rows, self.agreeing, self.missed, self.confident = (
+            Mean(rule.pace) for _ in range(5)
+        )
+
+    def update(
+        self,
+        labels: list[int],
+        votes: list[Row],
+        probabilities: list[Row],
+        evidence: list[Row],
+        predicted: list[Row] | None = None,
+    ) -> None:
+        """`predicted` are probabilities before they are scaled by class, where they are."""
+        self.slots += 1
+        for each in (self.judged, self.rows, self.agreeing, self.missed, self.confident):
+            each.pace = max(self.rule.pace, 1 / self.slots)
+        named = [[row.index(max(row)) for row in part] for part in (votes, probabilities, evidence)]
+        self.judged.update([[float(a == b)] for a, b in zip(*named[:2], strict=True)])
+        found = list(zip(named[2], labels, strict=True))
+        each = range(self.classes)
+        self.rows.update([[float(c == at) for c in each] for at, _ in found])
+        self.agreeing.update([[float(c == at == y) for c in each] for at, y in found])
+        confidence = [max(row) for row in predicted or probabilities]
+        likely = [row.index(max(row)) for row in predicted or probabilities]
+        misses = [float(at != y) for at, y in zip(likely, labels, strict=True)]
+        median = sorted(confidence)[(len(confidence) - 1) // 2]
+        confident = [m for m, top in zip(misses, confidence, strict=True) if top >= median]
+        self.missed.update([[m] for m in misses])
+        self.confident.update([[m] for m in confident])
+
+    @property
+    def judges(self) -> float:
+        return self.judged.value[0]
+
+    def clean_ratio(self) -> float:
+        low, high = self.rule.shared_mistakes
+        shared = min(max((high - self.judges) / (high - low), 0), 1)
+        right = min(max(self.judges ** (0.5 + 0.5 * shared), 1.5 / self.classes), 0.995)
+        coincidence = (1 - right) / (self.classes - 1)
+        ratio = (sum(self.agreeing.value) - coincidence) / (right - coincidence)
+        return min(max(ratio, 1 / self.classes), 0.995)
+
+    def by_class(self) -> Row:
+        mean = max(sum(self.agreeing.value), 1e-3)
+        power = min(max(2 * self.judges - 1, 0), 1)
+        prior = self.rule.prior_share
+        pairs = zip(self.rows.value, self.agreeing.value, strict=True)
+        return [((a + prior * mean) / (n + prior) / mean) ** power for n, a in pairs]
+
+    def evenness(self) -> float:
+        return min(self.confident.value[0] / max(self.missed.value[0], 1e-3), 1.0)
 
 
 class CalibrationLoops:
@@ -95,18 +161,36 @@ class CalibrationLoops:
 
     def __init__(self, classes: int, rule: Calibration) -> None:
         self.rule, self.tracker = rule, Tracker(classes, rule.half_life)
-        self.ratio, self.temperature, self.slots = 0.5, 1.0, 0
+        self.ratio, self.temperature, self.slots, self.lasting = 0.5, 1.0, 0, 0.0
+        self.fitted, self.judges = (0.5, 1.0), 0.0
         self.confidence = Mean(rule.pace)
 
-    def update(self, evidence: list[Row], labels: list[int], distinct: float) -> list[Row]:
+    def update(
+        self, evidence: list[Row], labels: list[int], distinct: float, agreed: AgreementLoops
+    ) -> list[Row]:
         probabilities = torch.tensor([softmax(row) for row in evidence], dtype=torch.float64)
         self.tracker.update(probabilities, torch.tensor(labels))
         if self.slots % self.rule.refit_every == 0 or self.slots in self.rule.early_refits:
-            self.ratio, self.temperature = self.tracker.fit(distinct)
+            self.fitted = self.tracker.fit(distinct)
         self.slots += 1
+        self.judges = agreed.judges
+        self.settle(agreed.clean_ratio())
         tempered = [[e / self.temperature for e in row] for row in evidence]
         (trust,) = self.confidence.update([[max(softmax(row))] for row in tempered])
-        return [softmax([e * trust for e in row]) for row in tempered]
+        self.lasting += self.rule.lasting_pace * (min(trust, self.judges) - self.lasting)
+        return self.calibrate(evidence)
+
+    def settle(self, second: float) -> None:
+        """The second reading counts where it is lower, the fit where both agree."""
+        first, temperature = self.fitted
+        low, high = self.rule.scattered
+        leniency = min(max((second / first - low) / (high - low), 0), 1)
+        self.ratio = min(second, first) ** (1 - leniency) * first**leniency
+        self.temperature = temperature**leniency if temperature > 1 else temperature
+
+    def calibrate(self, evidence: list[Row]) -> list[Row]:
+        power = min(self.confidence.value[0], self.judges)
+        return [softmax([e / self.temperature * power for e in row]) for row in evidence]
 
 
 class ConfusionLoops:
@@ -114,7 +198,7 @@ class ConfusionLoops:
         self.classes, self.rule = range(classes), rule
         self.joint = [[1 / classes**2] * classes for _ in self.classes]
 
-    def update(self, classes: list[Row], labels: list[int], ratio: float) -> list[Row]:
+    def update(self, classes: list[Row], labels: list[int], ratio: float | Row) -> list[Row]:
         matrix = self.matrix(ratio, len(labels))
         posteriors = [
             normalise([row[c] * matrix[c][y] for c in self.classes])
@@ -129,15 +213,17 @@ class ConfusionLoops:
                 self.joint[c][y] += self.rule.pace * (share - self.joint[c][y])
         return posteriors
 
-    def matrix(self, ratio: float, rows: int) -> list[Row]:
+    def matrix(self, ratio: float | Row, rows: int) -> list[Row]:
         matrix = []
+        ratios = ratio if isinstance(ratio, list) else [ratio] * len(self.classes)
         for c in self.classes:
             counts = [
                 0.0 if c == y else self.joint[c][y] * rows / self.rule.pace + self.rule.prior_count
                 for y in self.classes
             ]
             shares = normalise(counts)
-            matrix.append([ratio if c == y else (1 - ratio) * shares[y] for y in self.classes])
+            own = ratios[c]
+            matrix.append([own if c == y else (1 - own) * shares[y] for y in self.classes])
         return matrix
 
 

@@ -335,7 +335,14 @@ def test_a_disk_that_is_full_at_the_start_is_one_sentence(
 
 @pytest.mark.parametrize(
     "name",
-    ["model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl", "about.json"],
+    [
+        "model.safetensors",
+        "suspects.csv",
+        "suspects.jsonl",
+        "neighbours.jsonl",
+        "audit.jsonl",
+        "about.json",
+    ],
 )
 def test_a_disk_that_is_full_at_the_end_costs_one_file(
     name: str, stream: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -765,6 +772,6 @@ def test_what_holds_rows_is_for_the_owner_only(stream: Replay, tmp_path: Path) -
     hidden = {path for path in tmp_path.rglob("*") if private & {path, *path.parents}}
     names = {path.name for path in hidden}
     assert {"tensors.safetensors", "decisions.jsonl", "rejects.jsonl"} < names
-    assert {"suspects.csv", "suspects.jsonl", "neighbours.jsonl"} < names
+    assert {"suspects.csv", "suspects.jsonl", "neighbours.jsonl", "audit.jsonl"} < names
     others = {path.name for path in set(tmp_path.rglob("*")) - hidden if path.suffix != ".lock"}
     assert others == {"about.json", "checkpoints", "log.jsonl", "model.safetensors"}

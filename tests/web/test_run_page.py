@@ -17,10 +17,13 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.runs import (
+    AlarmRecord,
     Decision,
     Decisions,
+    EstimatePoint,
     NoRunError,
     Run,
+    RunMetadata,
     Suspect,
     add_line,
     read_lines,
@@ -65,13 +68,17 @@ def test_one_number_of_wrong_labels_beside_the_clean_ratio(finished: Path, tmp_p
     """Of all rows, once they are scored; until then the ratio is that of the newest rows."""
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
-    metadata = replace(read_metadata(folder), scored=1200, wrong=228)
+    metadata = replace(read_metadata(folder), scored=1200, wrong=228, clean_band=None)
     write_metadata(folder, replace(metadata, wrong=None))
     before = {tile.name: tile.note for tile in tiles_of(Run(folder))}
     assert before["clean ratio, estimated"].startswith("newest rows, 90% band")
     write_metadata(folder, metadata)
     tile = {tile.name: tile for tile in tiles_of(Run(folder))}["clean ratio, estimated"]
     assert (tile.value, tile.note) == ("0.81", "about 228 of 1,200 labels are wrong")
+    write_metadata(folder, replace(metadata, clean_band=(0.5, 0.95)))
+    tile = {tile.name: tile for tile in tiles_of(Run(folder))}["clean ratio, estimated"]
+    assert tile.value == "0.81 (0.50 to 0.95)"
+    assert "wrong labels may agree with each other" in tile.note
     page = render_run(Run(folder))
     assert "About 228 of 1,200 labels are wrong." in page
     assert page.count("clean ratio, estimated") == 1
@@ -272,3 +279,42 @@ def test_the_browser_runs_nothing_of_a_hostile_run(browser: Chromium, tmp_path: 
     assert tab.run("document.querySelectorAll('script, [onerror]').length") == 0
     assert not [text for text in tab.troubles() if "dialog" in text]
     tab.close()
+
+
+def test_a_run_that_has_grown(tmp_path: Path) -> None:
+    """Estimates and confusions of fewer classes than there are now, and alarms that name some."""
+    write_metadata(tmp_path, RunMetadata("rows", ("ant", "bee", "cow <b>")))
+    for at, classes in enumerate((2, 2, 3)):
+        row = [1 / classes] * classes
+        point = EstimatePoint(
+            50 * at, 0.8, 0.7, 0.9, by_class=tuple(row), confusion=(tuple(row),) * classes
+        )
+        add_line(tmp_path / "tracked.jsonl", point.to_json())
+    alarm = AlarmRecord(120, "new class", subject="cow <b>")
+    add_line(tmp_path / "alarms.jsonl", alarm.to_json())
+    run = Run(tmp_path)
+    page = render_run(run)
+    assert "New class: cow &lt;b&gt;." in page
+    tables = re.findall(r'<table class="heat">(.*?)</table>', page, re.DOTALL)
+    assert [table.count("<tr>") - 1 for table in tables] == [2, 2, 3]
+    by_class = {plot.name: plot for plot in plots_of({run.name: run})}["by_class"]
+    assert by_class.columns["label cow <b>"] == [None, None, 1 / 3]
+    assert confusion_csv(run).count("cow <b>") == 6
+    # The newest estimate may be older than the class.
+    early = tmp_path / "early"
+    early.mkdir()
+    write_metadata(early, RunMetadata("rows", ("ant", "bee", "cow")))
+    add_line(early / "tracked.jsonl", EstimatePoint(0, 0.8, 0.7, 0.9, None, (0.5, 0.5)).to_json())
+    assert render_run(Run(early))
+
+
+def test_the_share_of_labelled_rows_is_drawn_where_some_lack_a_label(tmp_path: Path) -> None:
+    def names(shares: list[float | None]) -> list[str]:
+        lines = [{"slot": slot, "labelled": share} for slot, share in enumerate(shares)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / "log.jsonl").write_text(text)
+        return [plot.name for plot in plots_of({"run": Run(tmp_path)})]
+
+    assert "labelled" in names([0.0, 0.5, 0.6])
+    assert "labelled" not in names([1.0, 1.0])
+    assert "labelled" not in names([None, None])

@@ -503,7 +503,7 @@ def test_the_command_listens_on_this_machine_only(folder: Path) -> None:
             socket.create_connection(("127.0.0.2", port), END)
     finally:
         process.send_signal(2)
-        process.communicate()
+        process.communicate(timeout=END)
 
 
 @pytest.mark.slow
@@ -524,7 +524,7 @@ def test_the_command_prints_the_token_where_it_listens_wider(folder: Path) -> No
         connection.close()
     finally:
         process.send_signal(2)
-        out, errors = process.communicate()
+        out, errors = process.communicate(timeout=END)
     assert process.returncode == 0
     assert token not in out + errors  # printed once
 

@@ -6,12 +6,15 @@ They import the experiments, and with them torch, only when they run.
 from tamis.lab.commands import (
     audit,
     bench,
+    classes,
     fairness,
+    late,
     regret,
     reproduce,
     suspects,
     tables,
     tracker,
+    unlabelled,
 )
 
 COMMANDS = {
@@ -23,4 +26,7 @@ COMMANDS = {
     "tracker": tracker,
     "suspects": suspects,
     "tables": tables,
+    "classes": classes,
+    "unlabelled": unlabelled,
+    "late": late,
 }

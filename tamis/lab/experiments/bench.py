@@ -14,31 +14,41 @@ from rich.table import Table
 from rich.text import Text
 
 from tamis.errors import UsageError, needs_extra
-from tamis.lab.board import Cell, Result, cells, load, run_cell
+from tamis.lab.board import Cell, Result, cells_at, load, run_cell
 from tamis.lab.experiments.choices import make_folder, named, ratios
 from tamis.lab.experiments.workers import Failure, run_all
 from tamis.lab.methods import METHODS, VARIANTS
+from tamis.lab.noise_kinds import NOISES, SCATTERED
 from tamis.lab.rows import add_lines, append, header, is_empty, key, read, rewrite
-from tamis.lab.scene import NOISES, PLACES
+from tamis.lab.scene import PLACES
+from tamis.lab.suites import SUITES, Spot, belongs, spots
 from tamis.monitoring.progress import Bar
 
 if TYPE_CHECKING:
     from tamis.lab.pages import board_tables
 
+BOARD_DATA = ("digits", "mnist")
+BOARD_RATIOS = (0.9, 0.7, 0.5, 0.3)
+
 
 def run(options: Namespace) -> int:
     """Run the missing cells, then write the board and print it."""
     console = Console()
+    if options.list and options.suite in SUITES:
+        lines = map(str, chosen_spots(options))
+        console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        return 0
     if options.list:
         console.print(list_methods())
         console.print(f"data: {', '.join(PLACES)}", highlight=False, soft_wrap=True)
         return 0
     wanted = chosen_cells(options)
     with needs_extra("demo"):
-        from tamis.lab.pages import board_findings, board_page, board_tables, markdown
+        from tamis.lab.pages import board_findings, board_page, board_tables, markdown, suite_page
+    part = options.suite if options.suite in SUITES else "board"
     if options.page:
         try:
-            markdown.put_between(markdown.read_page(options.page), "")
+            markdown.put_between(markdown.read_page(options.page, part), "", part)
         except (OSError, ValueError) as error:
             raise UsageError(f"--page {options.page}: {error}.") from None
     path = make_folder(options.out) / "results.csv"
@@ -52,7 +62,10 @@ def run(options: Namespace) -> int:
         (result for result in read(path, Result) if key(result, Cell) in place),
         key=lambda result: place[key(result, Cell)],
     )
-    if results:
+    if results and part in SUITES:
+        text = suite_page.write_suite(results, part, options.page)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    elif results:
         board_page.write_board(results, options.out, options.page)
         for table in board_tables.as_tables(board_tables.summarise(results)):
             console.print(as_table(table))
@@ -79,14 +92,31 @@ def chosen_cells(options: Namespace) -> list[Cell]:
             raise UsageError(f"--{flag} is at least 1, got {getattr(options, flag)}.")
     usual = [method.name for method in METHODS]
     known = [*usual, *(method.name for method in VARIANTS)]
-    return cells(
-        usual if options.methods is None else named(options.methods, known, "methods"),
-        named(options.data, list(PLACES), "data"),
-        named(options.noise, list(NOISES), "noise"),
-        ratios(options.clean_ratios),
-        options.seeds,
-        options.slots,
-    )
+    methods = usual if options.methods is None else named(options.methods, known, "methods")
+    return cells_at(chosen_spots(options), methods, options.seeds, options.slots)
+
+
+def chosen_spots(options: Namespace) -> Sequence[Spot]:
+    """Return every combination of data, noise and clean ratio; or those that a suite has of them.
+
+    Of a suite, a data set stands for all places that are made of it.
+    """
+    data, noises, clean = options.data, options.noise, options.clean_ratios
+    data = None if data is None else named(data, list(PLACES), "data")
+    noises = None if noises is None else named(noises, list(NOISES), "noise")
+    clean = None if clean is None else ratios(clean)
+    if options.suite not in SUITES:
+        return spots(data or BOARD_DATA, noises or SCATTERED, clean or BOARD_RATIOS)
+    chosen = [
+        spot
+        for spot in SUITES[options.suite]
+        if not data or any(belongs(spot.data, name) for name in data)
+        if not noises or spot.noise in noises
+        if not clean or spot.clean_ratio in clean
+    ]
+    if not chosen:
+        raise UsageError(f"--suite {options.suite} has no such cell; add --list for all of them.")
+    return chosen
 
 
 def run_missing(missing: Sequence[Cell], path: Path, options: Namespace, console: Console) -> int:

@@ -11,9 +11,10 @@ from rich.console import Console
 from tamis.checkpoint import write_atomically
 from tamis.errors import UsageError
 from tamis.lab import rows as records
+from tamis.lab.noise_kinds import SCATTERED
 from tamis.lab.pages.markdown import put_between, read_page
 from tamis.lab.pages.scores_page import draw_reliability, page_of
-from tamis.lab.scene import NOISES, PLACES
+from tamis.lab.scene import PLACES
 from tamis.lab.score_quality import Bin, Cell, Measured, run_cell
 from tamis.lab.table_sets import TABLES
 from tamis.lab.tables import NOISES as TABLE_NOISES
@@ -68,6 +69,6 @@ def wanted(data: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
         Cell(name, noise, ratio, seed)
         for seed in seeds
         for name in data
-        for noise in (NOISES if name in PLACES else TABLE_NOISES)
+        for noise in (SCATTERED if name in PLACES else TABLE_NOISES)
         for ratio in (RATIOS if name in PLACES else TABLE_RATIOS)
     ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import mean
 
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from tamis.errors import UsageError
 from tamis.lab.experiments.choices import make_folder, named
+from tamis.lab.experiments.workers import run_each
 from tamis.lab.rows import append, key, read
 from tamis.lab.tracker import (
     DATA,
@@ -50,7 +50,8 @@ def run(options: Namespace) -> int:
     if missing:
         DATA[options.data](options.data_folder)  # missing data is reported before any run
         with Bar("tracker", len(missing), console, "runs") as bar:
-            for result in outcomes(missing, options):
+            work = partial(run_cell, folder=options.data_folder, device=options.device)
+            for result in run_each(work, missing, options.jobs):
                 append(path, [result])
                 bar.advance(result.change)
     chosen = {key(cell, Cell) for cell in wanted}
@@ -60,16 +61,6 @@ def run(options: Namespace) -> int:
     console.print(findings(results), highlight=False)
     console.print(f"Results: {path}", markup=False, highlight=False)
     return 0
-
-
-def outcomes(missing: Sequence[Cell], options: Namespace) -> Iterator[Result]:
-    """Run cells, here or in so many processes."""
-    work = partial(run_cell, folder=options.data_folder, device=options.device)
-    if options.jobs == 1:
-        yield from map(work, missing)
-        return
-    with multiprocessing.get_context("spawn").Pool(min(options.jobs, len(missing))) as pool:
-        yield from pool.imap_unordered(work, missing)
 
 
 def ratio_table(results: Sequence[Result]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -123,3 +123,12 @@ def attempt(work: Callable[[C], R], cell: C) -> R | Failure[C]:
         return work(cell)
     except Exception as error:
         return Failure(cell, " ".join(f"{type(error).__name__}: {error}".split()))
+
+
+def run_each(work: Callable[[C], R], cells: Sequence[C], jobs: int) -> Iterator[R]:
+    """Yield what becomes of each cell, run here or in so many processes."""
+    if jobs == 1:
+        yield from map(work, cells)
+        return
+    with multiprocessing.get_context("spawn").Pool(min(jobs, len(cells))) as pool:
+        yield from pool.imap_unordered(work, cells)

@@ -32,8 +32,12 @@ def setting(name: str, slots: set[int]) -> str:
     held = "all rows" if place.held is None else f"at most {place.held:,} rows"
     arrive = "arriving over all slots" if place.once else "held from the first slot on"
     arrive += f", the newest {place.kept:,} kept" if place.kept else ""
-    if place.drifts_from is not None:
+    if place.falls:
+        arrive += f", clean ratio falling from {place.drifts_from} to that of the cell"
+    elif place.drifts_from is not None:
         arrive += f", clean ratio {place.drifts_from} and that of the cell by turns, twice each"
+    if place.tail:
+        held += f" of a long tail, {place.tail:,} of the first class for one of the last,"
     augment = f", {place.augment}" if place.augment else ""
     return (
         f"{counts} slots of {place.k} picks, {held} {arrive}, at most {place.warm_up} slots of "

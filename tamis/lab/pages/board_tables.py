@@ -16,7 +16,8 @@ import numpy as np
 from tamis.checkpoint import write_atomically
 from tamis.lab.board import Result
 from tamis.lab.methods import METHODS, VARIANTS
-from tamis.lab.scene import NOISES, PLACES
+from tamis.lab.noise_kinds import NOISES
+from tamis.lab.scene import PLACES
 
 SIDE_INFORMATION = {method.name: method.side_information for method in (*METHODS, *VARIANTS)}
 MIDDLE = 0.5

@@ -2,5 +2,6 @@
 
 from tamis.noise.annotators.crowd import Annotators
 from tamis.noise.annotators.decline import Decline
+from tamis.noise.annotators.joint_labels import JointLabels
 
-__all__ = ["Annotators", "Decline"]
+__all__ = ["Annotators", "Decline", "JointLabels"]

@@ -15,7 +15,7 @@ from tamis.noise.annotators.votes import Array
 
 STRENGTH = 32.0
 """Labels of a class that the prior of its row of a confusion weighs."""
-KNOWING_STRENGTH = 4.0
+KNOWING_STRENGTH = 2.0
 """Labels that the mean over annotators weighs in how often one knows the class."""
 GUESSING_STRENGTH = 4.0
 """Labels that the shares of classes weigh in what an annotator draws when he does not know."""
@@ -31,10 +31,11 @@ class Confusions(NamedTuple):
     knowing: Array
 
 
-def estimate(counts: Array, classes: Array, knowing: float) -> Confusions:
+def estimate(counts: Array, classes: Array, knowing: float | Array) -> Confusions:
     """Return the confusions of counts, (annotators, true class, label).
 
-    `classes` are the shares of classes, and `knowing` is the mean over all annotators.
+    `classes` are the shares of classes. `knowing` is how often an annotator without labels knows
+    the class, the mean over all of them; it may differ from one to the other.
     """
     total = counts.sum(axis=(1, 2))
     given = counts.sum(axis=1)

@@ -48,13 +48,7 @@ class Annotators(JointFit):
         if not len(rows):
             return
         self._check_range(rows, annotators, labels)
-        self._posterior.resize(int(rows.max()) + 1)
-        self._add_annotators(int(annotators.max()) + 1)
-        held = len(self._votes)
-        phases = self._phase_of.values[annotators]
-        changed, counts = np.unique(phases, return_counts=True)
-        self._counts.values[changed] *= 0.5 ** (counts / self.half_life)[:, None, None]
-        self._votes.add(rows, phases, labels)
+        held, changed = self._add(rows, annotators, labels)
         if len(rows) > min(held, BLOCK):
             self.refine(progress=progress)
         else:
@@ -90,6 +84,19 @@ class Annotators(JointFit):
                 f"Rows and annotators are numbered from 0, and labels up to {self.classes - 1}."
             )
 
+    def _add(self, rows: Array, annotators: Array, labels: Array) -> tuple[int, Array]:
+        """Add labels that are not counted yet; return how many there were, and the new phases'."""
+        self._posterior.resize(int(rows.max()) + 1)
+        self._add_annotators(int(annotators.max()) + 1)
+        held = len(self._votes)
+        phases = self._phase_of.values[annotators]
+        changed, counts = np.unique(phases, return_counts=True)
+        fading = 0.5 ** (counts / self._half_lives(changed))
+        for part in (self._counts, self._gone):
+            part.values[changed] *= fading[:, None, None]
+        self._votes.add(rows, phases, labels)
+        return held, changed
+
     def _name(self, phases: Array) -> dict[int, int]:
         """Name annotators by the newest labels of phases."""
         numbers = self._votes.newest(phases, WINDOW)
@@ -104,7 +111,7 @@ class Annotators(JointFit):
         while numbers.shape[1] >= STEP and len(phases):
             found = self._split(phases, numbers)
             worst = int(found.level.argmax())
-            if found.level[worst] < LEVEL:
+            if found.level[worst] < LEVEL or len(self._owner.values) >= self._most_phases:
                 break
             phase, end = int(phases[worst]), int(ends[worst])
             newest = int(found.newest[worst]) + int(self._votes.given[phase]) - end
@@ -116,16 +123,23 @@ class Annotators(JointFit):
 
     def _split(self, phases: Array, numbers: Array) -> Split:
         """Return the best split of labels of phases, newest first, -1 where there is none."""
+        consensus = self._votes.consensus[numbers]
+        counted = (numbers >= 0) & (consensus >= 0)
+        expected = self._expected(phases[:, None], numbers)
+        return split(self._votes.labels[numbers] == consensus, expected, counted)
+
+    def _expected(self, phases: Array, numbers: Array) -> Array:
+        """Return how probable it was that labels of phases agree with the consensus."""
         votes = self._votes
-        consensus = votes.consensus[numbers]
-        shares = np.exp(self._logs.values[phases])
+        which, at = np.unique(phases, return_inverse=True)
+        shares = np.exp(self._logs.values[which])
         right = np.diagonal(shares, axis1=1, axis2=2)
         wrong = (shares.sum(axis=1) - right) / (self.classes - 1)
-        at = (np.arange(len(phases))[:, None], consensus)
+        cells = (at.reshape(phases.shape), votes.consensus[numbers])
         confidence = votes.confidences[numbers]
-        expected = confidence * right[at] + (1 - confidence) * wrong[at]
-        counted = (numbers >= 0) & (consensus >= 0)
-        return split(votes.labels[numbers] == consensus, expected, counted)
+        if self.models:
+            confidence = confidence * votes.discounts[numbers]
+        return confidence * right[cells] + (1 - confidence) * wrong[cells]  # type: ignore[no-any-return]
 
     def _replay(self, phases: Array) -> Array:
         """Name annotators as if labels came again, and return the phases that begin for them."""
@@ -159,6 +173,6 @@ class Annotators(JointFit):
             self._phase_of.values[annotator] = to
         self._recount(phase)
         self._recount(to)
-        self._settle(np.unique(votes.rows[moved]), len(votes))
+        self._settle(np.unique(votes.rows[moved][votes.rows[moved] >= 0]), len(votes))
         self.declines.append(Decline(annotator, since, offset + end, int(moved[0]), *shares))
         return to

@@ -21,12 +21,22 @@ BLOCK = 2**16
 """Labels whose probabilities of all classes are held at once."""
 MOST_CELLS = 2**25
 """Annotators times classes squared, at the most: 256 MB for each of two tables."""
+MODEL_START = 0.5
+"""How often a model knows the class, before any label."""
+MODEL_HALF_LIFE = 1000.0
+"""Labels of a model after which one weighs half in its confusion: it is in training."""
 StepProgress = Callable[[int], None]
 """Takes the number of steps of the EM so far."""
 
 
 class JointFit:
-    """Posteriors of rows, and confusions of phases: stretches of one annotator's labels."""
+    """Posteriors of rows, and confusions of phases: stretches of one annotator's labels.
+
+    The first annotators, `models` of them, are no people: until their labels show better, they know
+    the class less often, and they forget sooner.
+    """
+
+    models = 0
 
     def __init__(self, classes: int, half_life: float = 5000.0) -> None:
         if classes < 2:
@@ -38,11 +48,13 @@ class JointFit:
         self._posterior = Growing(0.0, np.float64, (classes,))
         self._log_prior = Growing(np.nan, np.float64, (classes,))  # empty where none was set
         self._class_counts = np.zeros(classes)
+        self._gone_classes = np.zeros(classes)  # of rows that were removed; part of the above
         self._phase_of = Growing(-1, np.int64)  # of each annotator, the newest
         # Of each phase: its annotator, his labels before it, counts, log confusion.
         self._owner = Growing(-1, np.int64)
         self._offset = Growing(0, np.int64)
         self._counts = Growing(0.0, np.float64, (classes, classes))
+        self._gone = Growing(0.0, np.float64, (classes, classes))  # of removed rows; part of counts
         self._logs = Growing(0.0, np.float64, (classes, classes))
         self._knowing = Growing(START, np.float64)
 
@@ -70,7 +82,7 @@ class JointFit:
 
     def confusion(self) -> Tensor:
         """Return the confusion of each annotator now: (annotators, true class, label)."""
-        return torch.from_numpy(np.exp(self._logs.values[self._phase_of.values]))
+        return torch.from_numpy(np.exp(self._logs.values[self._phase_of.values[self.models :]]))
 
     def accuracy(self) -> Tensor:
         """Return the accuracy of each annotator now, at the shares of classes."""
@@ -78,7 +90,7 @@ class JointFit:
 
     def labels_given(self) -> Tensor:
         """Return the number of labels of each annotator."""
-        phases = self._phase_of.values
+        phases = self._phase_of.values[self.models :]
         return torch.from_numpy(self._offset.values[phases] + self._votes.given[phases])
 
     def labels_of_rows(self) -> Tensor:
@@ -91,6 +103,7 @@ class JointFit:
         state = {name: part.values.copy() for name, part in self._parts().items()}
         state |= self._votes.state_dict()
         state["class_counts"] = self._class_counts.copy()
+        state["gone_classes"] = self._gone_classes.copy()
         return {name: torch.from_numpy(values) for name, values in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -99,7 +112,7 @@ class JointFit:
         for name, part in self._parts().items():
             part.assign(arrays[name])
         self._votes.load_state_dict(arrays)
-        self._class_counts = arrays["class_counts"]
+        self._class_counts, self._gone_classes = arrays["class_counts"], arrays["gone_classes"]
 
     def _parts(self) -> dict[str, Growing]:
         return {
@@ -109,6 +122,7 @@ class JointFit:
             "owner": self._owner,
             "offset": self._offset,
             "counts": self._counts,
+            "gone": self._gone,
             "logs": self._logs,
             "knowing": self._knowing,
         }
@@ -125,17 +139,26 @@ class JointFit:
         first = len(self._owner.values)
         phases = np.arange(first, first + len(owners))
         total = first + len(owners)
-        if total * self.classes**2 > MOST_CELLS:
+        if total > self._most_phases:
             raise TamisError(
                 f"{total} confusions of {self.classes} classes take too much memory: the number of"
                 f" annotators times classes squared must be at most {MOST_CELLS:,}."
             )
-        for part in (self._owner, self._offset, self._counts, self._logs, self._knowing):
+        for part in self._of_phases():
             part.resize(total)
         self._votes.add_phases(total)
         self._owner.values[phases] = owners
         self._refresh(phases)
         return phases
+
+    @property
+    def _most_phases(self) -> int:
+        return MOST_CELLS // self.classes**2
+
+    def _of_phases(self) -> list[Growing]:
+        return [
+            self._owner, self._offset, self._counts, self._gone, self._logs, self._knowing
+        ]  # fmt: skip
 
     def _settle(self, rows: Array, first: int) -> None:
         """Fit some rows; labels from number `first` on are not counted yet."""
@@ -143,7 +166,7 @@ class JointFit:
         which = votes.of_rows(rows)
         places = np.searchsorted(rows, votes.rows[which])
         phases, labels = votes.phases[which], votes.labels[which]
-        weights = votes.weights(which, self.half_life)[:, None]
+        weights = self._weights(which)[:, None]
         cells = (phases[:, None], np.arange(self.classes), labels[:, None])
         touched = np.unique(phases)
         held = posterior[rows]
@@ -169,9 +192,11 @@ class JointFit:
     def _fit(self, sweeps: int, progress: StepProgress | None = None) -> None:
         """Fit all rows."""
         votes, classes = self._votes, self.classes
-        rows = votes.rows.astype(np.int64)
-        keys = votes.phases.astype(np.int64) * classes + votes.labels
-        weights = votes.weights(slice(None), self.half_life)
+        taken = len(votes) and votes.rows.min() < 0
+        held = np.flatnonzero(votes.rows >= 0) if taken else slice(None)
+        rows = votes.rows[held].astype(np.int64)
+        keys = votes.phases[held].astype(np.int64) * classes + votes.labels[held]
+        weights = self._weights(held)
         counts = self._counts.values
         labelled = votes.last_in_row >= 0
         seen = np.zeros(len(self._posterior.values), bool)
@@ -184,18 +209,19 @@ class JointFit:
             found = np.exp(log) * seen
             moved = np.abs(found.T - self._posterior.values).sum() / max(1, seen.sum())
             self._posterior.values[:] = found.T
-            self._class_counts = found.sum(axis=1)
+            self._class_counts = self._gone_classes + found.sum(axis=1)
             for c in range(classes):
                 sums = np.bincount(keys, weights * found[c][rows], minlength=counts[:, 0].size)
-                counts[:, c] = sums.reshape(-1, classes)
+                counts[:, c] = self._gone.values[:, c] + sums.reshape(-1, classes)
             self._refresh(everyone)
             if moved < TOLERANCE:
                 break
         log = self._joint_of_all(rows, keys)
         several = np.bincount(rows)[rows] > 1
+        numbers = np.arange(len(votes))[held]
         for start in range(0, len(rows), BLOCK):
-            which = np.arange(start, min(start + BLOCK, len(rows)))
-            self._find_consensus(which, log.T[rows[which]], several[which])
+            part = slice(start, start + BLOCK)
+            self._find_consensus(numbers[part], log.T[rows[part]], several[part])
 
     def _joint_of_all(self, rows: Array, keys: Array) -> Array:
         """Return the log posterior of all rows, (classes, rows)."""
@@ -223,20 +249,34 @@ class JointFit:
 
     def _refresh(self, phases: Array) -> None:
         """Estimate the confusions of phases from their counts."""
-        mean = mean_knowing(self._knowing.values, self._votes.given)
+        people = self._owner.values >= self.models
+        mean = mean_knowing(self._knowing.values[people], self._votes.given[people])
         shares = self._class_shares()
-        for part in np.array_split(phases, -(-len(phases) * self.classes**2 // 2**20) or 1):
-            found = estimate(self._counts.values[part].clip(0), shares, mean)
+        means = np.where(people[phases], mean, MODEL_START)
+        parts = -(-len(phases) * self.classes**2 // 2**20) or 1
+        for part, mean_of in zip(*(np.array_split(x, parts) for x in (phases, means)), strict=True):
+            found = estimate(self._counts.values[part].clip(0), shares, mean_of)
             self._logs.values[part] = np.log(found.shares)
             self._knowing.values[part] = found.knowing
+
+    def _half_lives(self, phases: Array) -> float | Array:
+        """Return the labels after which one of a phase weighs half."""
+        if not self.models:
+            return self.half_life
+        return np.where(self._owner.values[phases] < self.models, MODEL_HALF_LIFE, self.half_life)
+
+    def _weights(self, which: Array | slice) -> Array:
+        """Return what labels weigh in their confusions."""
+        return self._votes.weights(which, self._half_lives(self._votes.phases[which]))
 
     def _recount(self, phase: int) -> None:
         """Count the labels of a phase again, by the posteriors of their rows."""
         votes, counts = self._votes, self._counts.values
         which = votes.of_phase(phase)
+        which = which[votes.rows[which] >= 0]
         cells = (np.arange(self.classes), votes.labels[which][:, None])
-        weights = votes.weights(which, self.half_life)[:, None]
-        counts[phase] = 0
+        weights = self._weights(which)[:, None]
+        counts[phase] = self._gone.values[phase]
         np.add.at(counts[phase], cells, weights * self._posterior.values[votes.rows[which]])
         self._refresh(np.array([phase]))
 

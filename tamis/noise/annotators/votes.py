@@ -36,6 +36,11 @@ class Growing:
         self._room = values.astype(self._room.dtype)
         self._length = len(values)
 
+    def widen(self, size: int) -> None:
+        """Grow every axis but the first to a size."""
+        added = [(0, size - length) for length in self._room.shape[1:]]
+        self._room = np.pad(self.values, [(0, 0), *added], constant_values=self.fill)
+
 
 COLUMNS = ("rows", "phases", "labels", "orders", "before_in_row", "before_in_phase", "consensus")
 
@@ -45,12 +50,14 @@ class Votes:
 
     A phase is a stretch of an annotator's labels between two changes. From each label a chain leads
     to the one before it of the same row, and of the same phase. `consensus` is the class that the
-    other labels of the row are for, -1 without any, and `confidences` its probability.
+    other labels of the row are for, -1 without any, and `confidences` its probability. A label that
+    was taken from its row has row -1, and keeps its place among those of its phase until `keep`.
     """
 
     def __init__(self) -> None:
         self._columns = {name: Growing(-1, np.int32) for name in COLUMNS}
         self._confidences = Growing(0.0, np.float32)
+        self._discounts = Growing(1.0, np.float32)
         self._last_in_row = Growing(-1, np.int32)
         self._last_in_phase = Growing(-1, np.int32)
         self._given = Growing(0, np.int64)
@@ -68,6 +75,11 @@ class Votes:
     def confidences(self) -> Array:
         """Probability of the consensus."""
         return self._confidences.values
+
+    @property
+    def discounts(self) -> Array:
+        """How much less the consensus was worth when the label came, 1 being its worth."""
+        return self._discounts.values
 
     @property
     def last_in_row(self) -> Array:
@@ -89,13 +101,17 @@ class Votes:
         self._last_in_phase.resize(count)
         self._given.resize(count)
 
+    def add_rows(self, count: int) -> None:
+        """Make room for so many rows in all."""
+        self._last_in_row.resize(count)
+
     def add(self, rows: Array, phases: Array, labels: Array) -> Array:
         """Append labels, the oldest first, and return their numbers."""
         new = np.arange(len(self), len(self) + len(rows))
         total = len(self) + len(rows)
-        for column in (*self._columns.values(), self._confidences):
+        for column in (*self._columns.values(), self._confidences, self._discounts):
             column.resize(total)
-        self._last_in_row.resize(int(rows.max()) + 1)
+        self.add_rows(int(rows.max()) + 1)
         self.rows[new], self.phases[new], self.labels[new] = rows, phases, labels
         append_to_chain(self.before_in_row, self.last_in_row, rows, new)
         by, first = append_to_chain(self.before_in_phase, self.last_in_phase, phases, new)
@@ -130,19 +146,52 @@ class Votes:
     def move(self, phase: int, count: int, to: int) -> Array:
         """Move the newest labels of a phase to an empty one, and return their numbers, in order."""
         moved = self.of_phase(phase)[-count:]
+        first = int(self.orders[moved[0]])
         self.phases[moved] = to
-        self.orders[moved] = np.arange(count)
+        self.orders[moved] -= first
         self.last_in_phase[phase] = self.before_in_phase[moved[0]]
         self.before_in_phase[moved[0]] = -1
         self.last_in_phase[to] = moved[-1]
-        self.given[phase] -= count
-        self.given[to] = count
+        self.given[to] = self.given[phase] - first
+        self.given[phase] = first
         return moved
 
-    def weights(self, which: Array | slice, half_life: float) -> Array:
+    def take_from_rows(self, which: Array) -> None:
+        """Take labels from their rows."""
+        rows = np.unique(self.rows[which])
+        held = self.of_rows(rows)
+        left = held[~np.isin(held, which)]
+        self.before_in_row[held] = -1
+        self.last_in_row[rows] = -1
+        self.rows[which] = -1
+        append_to_chain(self.before_in_row, self.last_in_row, self.rows[left], left)
+
+    def ages(self, which: Array | slice) -> Array:
+        """Return how many labels of the same phase came after each."""
+        found: Array = self.given[self.phases[which]] - 1 - self.orders[which]
+        return found
+
+    def keep(self, kept: Array, phases: Array) -> None:
+        """Keep some labels and phases, by masks, and number them again; no label's phase goes."""
+        for column in (*self._columns.values(), self._confidences, self._discounts):
+            column.assign(column.values[kept])
+        self.phases[:] = (np.cumsum(phases) - 1)[self.phases]
+        self._given.assign(self.given[phases])
+        self._last_in_phase.assign(np.full(int(phases.sum()), -1))
+        for before, last in (
+            (self.before_in_row, self.last_in_row),
+            (self.before_in_phase, self.last_in_phase),
+        ):
+            before[:], last[:] = -1, -1
+        in_rows = np.flatnonzero(self.rows >= 0)
+        append_to_chain(self.before_in_row, self.last_in_row, self.rows[in_rows], in_rows)
+        numbers = np.arange(len(self))
+        append_to_chain(self.before_in_phase, self.last_in_phase, self.phases, numbers)
+
+    def weights(self, which: Array | slice, half_life: float | Array) -> Array:
         """Return the weights of labels: halved by each `half_life` later ones of their phase."""
-        ages = self.given[self.phases[which]] - 1 - self.orders[which]
-        return np.exp2(-ages / half_life)
+        found: Array = np.exp2(-self.ages(which) / half_life)
+        return found
 
     def state_dict(self) -> dict[str, Array]:
         """Return all columns."""
@@ -156,6 +205,7 @@ class Votes:
     def _all(self) -> dict[str, Growing]:
         return self._columns | {
             "confidences": self._confidences,
+            "discounts": self._discounts,
             "last_in_row": self._last_in_row,
             "last_in_phase": self._last_in_phase,
             "given": self._given,
@@ -167,6 +217,8 @@ def append_to_chain(before: Array, last: Array, keys: Array, new: Array) -> tupl
 
     Return the order that sorts them by key, and where the group of each begins in it.
     """
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     by = np.argsort(keys, kind="stable")
     ordered, numbers = keys[by], new[by]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])

@@ -23,7 +23,9 @@ from tamis.runs import Decision
 LABEL, ACTION, OBJECT = "label", "decision", "row"
 """Names of the two choices and of the object, in the configuration of the project."""
 TAGS = {"image": "Image", "columns": "Table", "text": "Text"}
-DATA = ("id", "given", "suggested", "score", "row", "slot")
+MODEL = "tamis"
+"""Version of all predictions, and the title under which a backend is connected."""
+DATA = ("id", "given", "suggested", "score", "row", "slot", "annotator")
 
 
 def write_tasks(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
@@ -58,7 +60,8 @@ def to_task(row: ReviewedRow) -> dict[str, Any]:
     task: dict[str, Any] = {"data": data}
     if row.suspect is not None:
         result = [choice(LABEL, row.suspect.suggested)]
-        prediction = {"model_version": "tamis", "score": row.suspect.score, "result": result}
+        quality = 1 - row.suspect.score  # lowest first: the order of uncertainty sampling
+        prediction = {"model_version": MODEL, "score": quality, "result": result}
         task["predictions"] = [prediction]
     if row.decision is not None:
         task["annotations"] = [to_annotation(row.decision, row.final or "")]
@@ -85,10 +88,10 @@ def to_object(preview: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def choice(control: str, value: str) -> dict[str, Any]:
+def choice(control: str, value: str, target: str = OBJECT) -> dict[str, Any]:
     """Return the result of a choice."""
     return {
-        "from_name": control, "to_name": OBJECT, "type": "choices", "value": {"choices": [value]},
+        "from_name": control, "to_name": target, "type": "choices", "value": {"choices": [value]},
     }  # fmt: skip
 
 

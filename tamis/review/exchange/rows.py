@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tamis.errors import TamisError
-from tamis.runs import Decision, Decisions, RunFiles, Suspect, SuspectIndex, read_metadata
+from tamis.runs import (
+    AuditSample,
+    Decision,
+    Decisions,
+    RunFiles,
+    Suspect,
+    SuspectIndex,
+    read_metadata,
+)
 from tamis.runs.decisions import ACTIONS
 from tamis.runs.json_lines import int_or_none
 
@@ -23,6 +31,7 @@ COLUMNS = (
     "label",
     "author",
     "time",
+    "annotator",
 )
 
 
@@ -94,7 +103,8 @@ def from_cells(cells: Mapping[str, Any]) -> ReviewedRow:
         ) from None
     suspect = None
     if suggested is not None and score is not None:
-        suspect = Suspect(name, given or "", suggested, score, row, slot)
+        giver = text_or_none(cells.get("annotator")) or ""
+        suspect = Suspect(name, given or "", suggested, score, row, slot, annotator=giver)
     decision = Decision.from_json(
         {"id": name, "decision": action, "label": label, "given": given, "row": row}
         | {key: text_or_none(cells.get(key)) for key in ("author", "time")}
@@ -156,17 +166,20 @@ class ImportResult(NamedTuple):
 def import_decisions(folder: Path, rows: Iterable[ReviewedRow], author: str = "") -> ImportResult:
     """Add the decisions of another tool to those of a run, unless they are in force already.
 
-    Labels must be classes of the run, and rows its suspects, or decided before. `author` is who
-    decided where a row names nobody.
+    Labels must be classes of the run, or become such where it takes new ones, and rows its
+    suspects, of its audit sample, or decided before. `author` is who decided where a row names
+    nobody.
     """
     index, decisions = SuspectIndex(folder), Decisions(folder / RunFiles.decisions)
-    classes = set(read_metadata(folder).classes) or index.labels
+    metadata, sample = read_metadata(folder), AuditSample(folder)
+    classes = set(metadata.classes) or index.labels
     new: list[Decision] = []
     unchanged = unknown = 0
     for made in (row.decision for row in rows if row.decision):
-        known = index.get(made.id) or decisions.of(made.id)
+        known = index.get(made.id) or sample.get(made.id) or decisions.of(made.id)
         before = decisions.of(made.id)
         no_class = made.decision == "relabel" and classes and made.label not in classes
+        no_class = no_class and not metadata.takes(made.label or "")
         if known is None or no_class:
             unknown += 1
         elif before and (before.decision, before.label) == (made.decision, made.label):

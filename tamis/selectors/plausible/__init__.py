@@ -1,5 +1,6 @@
 """Plausible, the project's own rule: likely labels first, then the rows with most left to learn."""
 
+from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.calibration import Calibration
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
@@ -7,4 +8,12 @@ from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.neighbours import Neighbours
 from tamis.selectors.plausible.selector import Plausible
 
-__all__ = ["Calibration", "ClassBalance", "Confusion", "FirstLooks", "Neighbours", "Plausible"]
+__all__ = [
+    "Agreements",
+    "Calibration",
+    "ClassBalance",
+    "Confusion",
+    "FirstLooks",
+    "Neighbours",
+    "Plausible",
+]

@@ -31,10 +31,19 @@ class ClassBalance:
         self, label_shares: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return votes and probabilities, scaled by running shares that count these rows."""
-        shares = self._given.update(label_shares)
-        predicted = self._predicted.update(weights @ probabilities)
-        voted = self._voted.update(weights @ votes)
-        return self._scale(votes, shares, voted), self._scale(probabilities, shares, predicted)
+        self._given.update(label_shares)
+        self._predicted.update(weights @ probabilities)
+        self._voted.update(weights @ votes)
+        return self.scale(votes, probabilities)
+
+    def scale(self, votes: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return votes and probabilities, scaled by the running shares as they are."""
+        return self._scale(votes, self._voted), self._scale(probabilities, self._predicted)
+
+    def grow(self, classes: int) -> None:
+        """Add classes that no label had so far, up to so many."""
+        for mean in self._means().values():
+            mean.grow(classes)
 
     def state_dict(self) -> State:
         """Return the running shares; nothing before the first slot."""
@@ -47,6 +56,9 @@ class ClassBalance:
     def _means(self) -> dict[str, RunningMean]:
         return {"given": self._given, "voted": self._voted, "predicted": self._predicted}
 
-    def _scale(self, rows: Tensor, wanted: Tensor, running: Tensor) -> Tensor:
-        rows = rows * (wanted / running.clamp_min(self.least_share))
+    def _scale(self, rows: Tensor, running: RunningMean) -> Tensor:
+        given, share = self._given.value, running.value
+        if given is None or share is None:
+            raise ValueError("There are no shares before the first slot.")
+        rows = rows * (given / share.clamp_min(self.least_share))
         return rows.div_(rows.sum(dim=1, keepdim=True).clamp_min(1e-9))

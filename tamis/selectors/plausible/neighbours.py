@@ -52,20 +52,25 @@ class Neighbours:
         self._written = 0
 
     def update(
-        self, candidates: Candidates, ids: Tensor, clean_ratio: float
+        self, candidates: Candidates, ids: Tensor, clean_ratio: Tensor | float
     ) -> tuple[Tensor, Tensor]:
         """Add the rows as voters, and return the votes for each row and the voters' places.
 
         Their labels are as likely right as any, until `set_weights` is called.
         """
         weights = candidates.weights()
-        directions = self._standardise(candidates.features, weights)
+        self._update_means(candidates.features, weights)
+        directions = self._direct(candidates.features)
         places = self._add(directions, candidates, ids)
         self._weights[places] = candidates.usable[: len(places)].to(self._weights) * (
             self.least_weight + clean_ratio
         )
         self._reuse.update(weights @ candidates.uses)
         return self._vote(directions, ids, candidates.classes), places
+
+    def vote(self, candidates: Candidates, ids: Tensor) -> Tensor:
+        """Return the votes for each of these rows, which do not become voters."""
+        return self._vote(self._direct(candidates.features), ids, candidates.classes)
 
     def set_weights(self, places: Tensor, label_probability: Tensor, usable: Tensor) -> None:
         """Weight the voters at these places by the probability that their labels are right."""
@@ -111,8 +116,8 @@ class Neighbours:
     def _means(self) -> dict[str, RunningMean]:
         return {"mean": self._mean, "square": self._square, "reuse": self._reuse}
 
-    def _standardise(self, features: Tensor, weights: Tensor) -> Tensor:
-        """Return the features, each of running mean 0 and deviation 1, as unit vectors."""
+    def _update_means(self, features: Tensor, weights: Tensor) -> None:
+        """Add a slot to the running means of the features and of their squares."""
         newest = weights @ features.square()
         if self._square.value is not None:
             # One huge row alone in a slot passes for usual there, and would outweigh all after it.
@@ -120,8 +125,14 @@ class Neighbours:
             stale = (before > FARTHEST**2 * largest.clamp_min(1)) & (largest > 0)
             self._mean.restart(weights @ features, stale)
             self._square.restart(newest, stale)
-        mean = self._mean.update(weights @ features)
-        square = self._square.update(newest)
+        self._mean.update(weights @ features)
+        self._square.update(newest)
+
+    def _direct(self, features: Tensor) -> Tensor:
+        """Return the features, each of running mean 0 and deviation 1, as unit vectors."""
+        mean, square = self._mean.value, self._square.value
+        if mean is None or square is None:
+            raise ValueError("There are no voters before the first slot.")
         deviation = (square - mean.square()).clamp_min(1e-12).sqrt()
         return functional.normalize((features - mean) / deviation)
 

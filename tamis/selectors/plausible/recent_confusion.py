@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.noise.pairs import matching_pairs
 from tamis.selectors.plausible.candidates import Candidates
@@ -29,6 +30,23 @@ class RecentJoint:
         self._pairs = torch.zeros(2, MOST_PAIRS, dtype=torch.long)  # labels and classes
         self._shares = torch.zeros(MOST_PAIRS)
         self._written = 0
+
+    @classmethod
+    def of(cls, joint: Tensor, pace: float) -> RecentJoint:
+        """Return the shares of a matrix, class by label."""
+        found = cls(len(joint), pace)
+        found._classes, found._own = joint.sum(dim=1), joint.diagonal().clone()
+        found._rest = torch.zeros(())
+        found.to(joint)
+        classes, labels = (joint - joint.diagonal().diag()).nonzero().T
+        found._write(labels, classes, joint[classes, labels])
+        return found
+
+    def grow(self, classes: int) -> None:
+        """Add classes of no share, up to so many."""
+        more = max(0, classes - len(self._own))
+        self._classes = functional.pad(self._classes, (0, more))
+        self._own = functional.pad(self._own, (0, more))
 
     def of_wrong_labels(
         self, classes: Tensor, labels: Tensor, rows: Tensor, prior: float

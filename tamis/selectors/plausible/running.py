@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 State = dict[str, Tensor]
 
@@ -38,6 +39,11 @@ class RunningMean:
         mean = self.value
         self.value = newest if mean is None else mean.to(newest).lerp(newest, self.pace)
         return self.value
+
+    def grow(self, classes: int) -> None:
+        """Add zeros to a mean by class, up to so many."""
+        if self.value is not None:
+            self.value = functional.pad(self.value, (0, max(0, classes - len(self.value))))
 
     def restart(self, newest: Tensor, stale: Tensor) -> None:
         """Begin again with a value where what there is is stale; nothing waits for the device."""

@@ -10,6 +10,8 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, to_device
 from tamis.model_view import ModelView
+from tamis.noise.tracker import Estimate
+from tamis.selectors.plausible.agreements import HIGHEST, LOWEST, Agreements
 from tamis.selectors.plausible.calibration import Calibration
 from tamis.selectors.plausible.candidates import Candidates, look
 from tamis.selectors.plausible.class_balance import ClassBalance
@@ -21,6 +23,7 @@ from tamis.selectors.sampling import (
     LEAST_PER_PICK,
     all_rows,
     draw_rows,
+    is_finite,
     is_trainable,
     trainable,
 )
@@ -49,7 +52,8 @@ class Plausible:
     is the confusion of classes; with these, evidence and label give the posterior of the true
     class. A label is plausible where no other class is more likely. Four candidates a pick are
     drawn at random. Picks are drawn from the plausible ones, with probabilities that rise with
-    the margin of the label and with the gradient of the loss that is left.
+    the margin of the label and, where noise is scattered, with the gradient of the loss that is
+    left.
 
     docs/methods/plausible.md has the problem that this solves, and what each part is worth.
 
@@ -58,6 +62,7 @@ class Plausible:
     neighbours: the votes.
     class_balance: scales evidence so that no class is lost.
     first_looks: which rows are new.
+    agreements: how often labels, votes and predictions agree, by class.
     calibration: clean ratio, temperature and trust in the evidence.
     confusion: which classes get which labels.
     vote_weight: power of the votes in the evidence; above that of the model, which was trained on
@@ -65,8 +70,10 @@ class Plausible:
     model_weight: power of the model's probabilities in the evidence.
     smoothing: added to votes and probabilities, so that neither alone rules a class out.
     confidence_weight: power of the margin in the probability of a pick.
-    difficulty_weight: power of the gradient in the probability of a pick.
+    difficulty_weight: power of the gradient in the probability of a pick where noise is scattered;
+        elsewhere it is less, by `Agreements.evenness`.
     pseudo_labels: also pick rows whose label is not plausible, with the posterior as target.
+    use_unlabelled: do so with rows that have no label, too.
     pseudo_label_confidence: least probability of the most likely class of such a row.
     pseudo_label_trust: least trust in the evidence before any such row is picked.
     least_picks: picks where less is plausible: the rows of the most likely labels.
@@ -78,6 +85,7 @@ class Plausible:
     neighbours: Neighbours = field(default_factory=Neighbours)
     class_balance: ClassBalance = field(default_factory=ClassBalance)
     first_looks: FirstLooks = field(default_factory=FirstLooks)
+    agreements: Agreements = field(default_factory=Agreements)
     calibration: Calibration = field(default_factory=Calibration)
     confusion: Confusion = field(default_factory=Confusion)
     vote_weight: float = 2.0
@@ -86,6 +94,7 @@ class Plausible:
     confidence_weight: float = 1.0
     difficulty_weight: float = 1.0
     pseudo_labels: bool = True
+    use_unlabelled: bool = True
     pseudo_label_confidence: float = 0.8
     pseudo_label_trust: float = 0.85
     least_picks: int = 4
@@ -111,18 +120,45 @@ class Plausible:
         likely = verdict.label_probability.masked_fill(~good, -1)
         likeliest = likely.topk(min(self.least_picks, k, len(rows))).indices
         eligible = eligible.index_fill(0, likeliest, True) & good
-        difficulty = 1.01 - learned(candidates, verdict, relabelled)
-        margin = verdict.margin.clamp_min(1e-4)
-        weights = margin**self.confidence_weight * difficulty**self.difficulty_weight
-        # The k highest of log weight plus Gumbel noise are k draws by weight, none twice.
-        gumbel = -(-uniform.clamp(1e-9, 1 - 1e-7).log()).log()
-        scores = torch.where(eligible, weights.log() + gumbel, -torch.inf)
-        best = scores.topk(min(k, len(rows))).indices
+        weights = self._weights(verdict.margin, learned(candidates, verdict, relabelled))
+        best = draw_by_weight(eligible, weights, k, uniform)
         targets = None
         if self.pseudo_labels:
             given = candidates.one_hot(best)
             targets = torch.where(relabelled[best][:, None], verdict.posterior[best], given)
         return Picks.only(rows[best], eligible[best], targets=targets)
+
+    def select_unlabelled(
+        self, rows: Samples, view: ModelView, k: int, generator: Generator
+    ) -> Picks:
+        """Draw k of the rows whose class is certain enough, with its posterior as their target.
+
+        They are judged by what the labelled rows have taught so far, and change none of it. Before
+        the evidence has been trusted for long, no row is picked.
+        """
+        k, device, trust = min(k, len(rows)), rows.labels.device, self.calibration.lasting_trust
+        wanted = k > 0 and self.pseudo_labels and self.use_unlabelled and self.calibration.started
+        if wanted and device.type == "cpu":  # elsewhere it would have to be waited for
+            wanted = bool(trust >= self.pseudo_label_trust)
+        if not wanted:
+            return Picks(all_rows(rows)[:0])
+        drawn = draw_rows(len(rows), LEAST_PER_PICK * k, generator, device)
+        uniform = to_device(torch.rand(len(drawn), generator=generator), device)
+        samples = rows[drawn]
+        candidates = look(samples, view, is_finite(samples.inputs))
+        posterior = self.classify(candidates, samples.ids)
+        first, second = posterior.topk(2, dim=1).values.unbind(dim=1)
+        eligible = candidates.usable & self._certain(first, trust)
+        weights = self._weights(first - second, (posterior * candidates.probabilities).sum(dim=1))
+        best = draw_by_weight(eligible, weights, k, uniform)
+        return Picks.only(drawn[best], eligible[best], targets=posterior[best])
+
+    def classify(self, candidates: Candidates, ids: Tensor) -> Tensor:
+        """Return the posterior of the classes of rows without labels, and update no part."""
+        votes = self.neighbours.vote(candidates, ids)
+        return self.calibration.calibrate(
+            self._evidence(*self.class_balance.scale(votes, candidates.probabilities))
+        )
 
     def judge(self, candidates: Candidates, ids: Tensor, new: Tensor, distinct: float) -> Verdict:
         """Return how plausible the labels of these rows are, and update every part by them.
@@ -136,11 +172,11 @@ class Plausible:
         votes, probabilities = self.class_balance.update(
             candidates.label_shares(), votes, candidates.probabilities, weights
         )
-        evidence = (votes + self.smoothing).log_().mul_(self.vote_weight)
-        evidence.add_((probabilities + self.smoothing).log_().mul_(self.model_weight))
+        evidence = self._evidence(votes, probabilities)
+        self.agreements.update(candidates, votes, probabilities, evidence)
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
-        classes = self.calibration.update(evidence, labels, weights, new, distinct)
-        posterior = self.confusion.posterior(candidates, classes, self.calibration.clean_ratio)
+        classes = self.calibration.update(evidence, labels, weights, new, distinct, self.agreements)
+        posterior = self.confusion.posterior(candidates, classes, self.clean_ratios())
         likeliest = posterior.topk(2, dim=1)
         self.confusion.update(candidates, posterior, likeliest.indices)
         right = posterior.gather(1, candidates.labels[:, None])[:, 0]
@@ -150,7 +186,32 @@ class Plausible:
 
     def clean_ratio(self) -> float | None:
         """Return the estimated clean ratio; None before the first slot."""
-        return self.calibration.clean_ratio if self.calibration.started else None
+        return self.calibration.clean_ratio.item() if self.calibration.started else None
+
+    def estimate(self) -> Estimate | None:
+        """Return the clean ratio with what the stream, or an audit, leaves open; None before."""
+        return self.calibration.estimate()
+
+    def clean_ratio_band(self) -> tuple[float, float] | None:
+        """Return the ends of the band around the clean ratio; None before the first slot."""
+        found = self.estimate()
+        return None if found is None else (found.low, found.high)
+
+    def audit(self, ids: Tensor, right: Tensor) -> None:
+        """Take in which labels people found right (1) or wrong (0), of rows drawn at random."""
+        self.calibration.audit(ids, right)
+
+    def clean_ratios(self) -> Tensor:
+        """Return the clean ratio of each class; of all, before the first slot."""
+        ratio, by_class = self.calibration.clean_ratio, self.agreements.by_class()
+        return ratio if by_class is None else (ratio * by_class).clamp(LOWEST, HIGHEST)
+
+    def grow(self, classes: int) -> None:
+        """Add classes, up to so many in all."""
+        self.class_balance.grow(classes)
+        self.agreements.grow(classes)
+        self.calibration.grow(classes)
+        self.confusion.grow(classes)
 
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
         """Change the labels that these rows vote with."""
@@ -174,17 +235,39 @@ class Plausible:
             "neighbours": self.neighbours,
             "class_balance": self.class_balance,
             "first_looks": self.first_looks,
+            "agreements": self.agreements,
             "calibration": self.calibration,
             "confusion": self.confusion,
         }
+
+    def _evidence(self, votes: Tensor, probabilities: Tensor) -> Tensor:
+        """Return the evidence for each class, unnormalised and in logarithms."""
+        evidence = (votes + self.smoothing).log_().mul_(self.vote_weight)
+        return evidence.add_((probabilities + self.smoothing).log_().mul_(self.model_weight))
 
     def _relabelled(self, verdict: Verdict) -> Tensor:
         """Return a mask of the rows that have the posterior as their target."""
         if not self.pseudo_labels:
             return torch.zeros_like(verdict.plausible)
-        confident = verdict.confidence >= self.pseudo_label_confidence
-        trusted = self.calibration.trust >= self.pseudo_label_trust
-        return ~verdict.plausible & confident & trusted
+        return ~verdict.plausible & self._certain(verdict.confidence, self.calibration.fitted_trust)
+
+    def _certain(self, confidence: Tensor, trust: Tensor) -> Tensor:
+        """Return a mask of the rows whose most likely class may be their target."""
+        trusted = trust >= self.pseudo_label_trust
+        return (confidence >= self.pseudo_label_confidence) & trusted
+
+    def _weights(self, margin: Tensor, learned: Tensor) -> Tensor:
+        """Return what the probability of each pick is proportional to."""
+        power = self.difficulty_weight * self.agreements.evenness()
+        return margin.clamp_min(1e-4) ** self.confidence_weight * (1.01 - learned) ** power
+
+
+def draw_by_weight(eligible: Tensor, weights: Tensor, k: int, uniform: Tensor) -> Tensor:
+    """Draw k of the eligible rows by weight, none twice; others follow where fewer are eligible."""
+    # The k highest of log weight plus Gumbel noise are k draws by weight, none twice.
+    gumbel = -(-uniform.clamp(1e-9, 1 - 1e-7).log()).log()
+    scores = torch.where(eligible, weights.log() + gumbel, -torch.inf)
+    return scores.topk(min(k, len(weights))).indices
 
 
 def learned(candidates: Candidates, verdict: Verdict, relabelled: Tensor) -> Tensor:

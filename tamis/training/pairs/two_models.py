@@ -19,7 +19,7 @@ from tamis.selectors import Naive
 from tamis.sources import Validator
 from tamis.training.augment import Augment
 from tamis.training.base import (
-    BaseTrainer,
+    ValidatedTrainer,
     accept,
     check_buffer,
     check_labels,
@@ -48,7 +48,7 @@ class Settings(TypedDict, total=False):
     seed: int
 
 
-class TwoModels(BaseTrainer):
+class TwoModels(ValidatedTrainer):
     """Trains two models on one stream, through one validator and one buffer.
 
     Every slot draws `batch` rows at random. A method returns the rows that each model learns from
@@ -139,17 +139,20 @@ class TwoModels(BaseTrainer):
 
     def relabel(self, ids: Tensor, labels: Tensor) -> int:
         """Correct the labels of rows held; return how many have changed."""
-        check_labels(labels, self.validator.classes)
+        check_labels(labels, self.validator.limit)
+        self._grow_for(labels)
         return self.buffer.relabel(ids, labels)
 
     def remove(self, ids: Tensor) -> int:
         """Remove rows held; return how many. Ids that are not held are ignored."""
         return self.buffer.remove(ids)
 
-    def settings(self) -> dict[str, Any]:
-        """Return all that the numbers depend on: both models, the batch, what a method adds."""
+    def _learners(self) -> tuple[Learner, ...]:
+        return self.both
+
+    def _settings(self) -> dict[str, Any]:
         rule = type(self.second.optimizer).__name__
-        return super().settings() | {
+        return super()._settings() | {
             "buffer": describe(self.buffer),
             "augment": describe(self.augment),
             "on_bad": self.validator.on_bad,
@@ -203,7 +206,9 @@ class TwoModels(BaseTrainer):
 
     def _take_in(self, item: Any) -> Compared | None:
         """Hold the good rows, and return how their labels compare with predictions."""
-        samples, logits = accept(self.validator, item, self.learner, predict=self.predict_first)
+        samples, logits = accept(
+            self.validator, item, self.learner, predict=self.predict_first, grow=self._grow_for
+        )
         if len(samples):
             self.buffer.append(samples, self.generator)
         return compare(logits, samples.labels)

@@ -1,5 +1,5 @@
 "use strict";
-/* The review: a page of suspects, one of them in the panel. A key is a decision about the suspect that is
+/* The review: a page of suspects, or of the audit sample, one row of it in the panel. A key is a decision about the suspect that is
    seen when it is pressed: the panel moves to the next at once, and decisions are sent one after another.
    All text is set as text, never as markup: ids, labels and columns come from anywhere. */
 
@@ -8,8 +8,9 @@ const LEAST_WAIT = 2000;
 const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighbour and a card of the list; the rest is folded */
 const LONG = 160; /* characters of a cell that are displayed at once */
 const MOST_SHARES = 5; /* classes with a bar, beside the given label */
+const EMPTY = { suspects: "No suspect fits.", audit: "No row is left to audit, or none is drawn yet." };
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
-const state = { page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
+const state = { list: "suspects", page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -130,13 +131,20 @@ function describe(decision) {
 
 function drawLabels(item) {
   const line = make("div", undefined, "labels");
-  line.append(make("s", item.given), document.createTextNode(" → "), make("b", item.suggested));
+  if (item.suggested) line.append(make("s", item.given), document.createTextNode(" → "), make("b", item.suggested));
+  else line.append(make("b", item.given)); /* a row of the audit sample */
   return line;
 }
 
+function factsOf(item) {
+  /* A row of the audit sample has none of them. */
+  const score = typeof item.score === "number" ? [item.score.toFixed(3)] : [], slot = typeof item.slot === "number" ? [`slot ${item.slot}`] : [];
+  return [...score, ...slot];
+}
+
 function fillCard(card, item) {
-  const slot = item.slot === null ? "" : ` · slot ${item.slot}`;
-  card.replaceChildren(...drawPicture(item.preview, item.id), drawBrief(item.preview), drawLabels(item), make("span", `${item.id} · ${item.score.toFixed(3)}${slot}`, "soft"));
+  const facts = [item.id, ...factsOf(item), ...(item.annotator ? [`by ${item.annotator}`] : [])];
+  card.replaceChildren(...drawPicture(item.preview, item.id), drawBrief(item.preview), drawLabels(item), make("span", facts.join(" · "), "soft"));
   const decided = describe(item.decision);
   if (decided) card.append(make("strong", ` ${decided}`));
   card.classList.toggle("decided", Boolean(item.decision && item.decision.decision !== "skip"));
@@ -161,14 +169,14 @@ function drawPanel() {
   cards.forEach((card, number) => card.setAttribute("aria-current", String(number === state.current)));
   for (const button of at("words").querySelectorAll("button")) button.disabled = !item && button.dataset.word !== "undo";
   if (!item) {
-    at("current").replaceChildren(make("p", state.total ? "Nothing here." : "No suspect fits.", "soft"));
+    at("current").replaceChildren(make("p", state.total ? "Nothing here." : EMPTY[state.list], "soft"));
     at("row").replaceChildren();
     at("neighbours").replaceChildren();
     state.drawn = state.near = "";
     return;
   }
-  const slot = item.slot === null ? "" : `, slot ${item.slot}`;
-  at("current").replaceChildren(...drawPicture(item.preview, item.id), drawLabels(item), make("p", `${item.id}, score ${item.score.toFixed(3)}${slot}`, "soft"));
+  const [score, ...slot] = factsOf(item), facts = score === undefined ? "is this label right?" : [`score ${score}`, ...slot].join(", ");
+  at("current").replaceChildren(...drawPicture(item.preview, item.id), drawLabels(item), make("p", `${item.id}, ${facts}`, "soft"));
   drawDecided(item);
   const drawn = JSON.stringify([item.id, item.preview, item.probabilities]);
   if (drawn !== state.drawn) { /* else what a reader has opened stays open */
@@ -177,7 +185,7 @@ function drawPanel() {
     fillRow(item, item.preview);
     at("neighbours").replaceChildren();
   }
-  drawNeighbours(item);
+  if (state.list === "suspects") drawNeighbours(item); /* an audit is of the row alone */
 }
 
 function fillRow(item, preview) {
@@ -231,7 +239,8 @@ function later(task) {
 }
 
 async function load(keep) {
-  const found = await ask(`/suspects?${filters()}`);
+  const list = state.list, found = await ask(`/${list}?${filters()}`);
+  if (list !== state.list) return; /* somebody has switched meanwhile, and that loads again */
   const pages = Math.max(1, Math.ceil(found.total / found.size));
   if (state.page >= pages) { state.page = pages - 1; return load(keep); }
   const current = keep ? state.items[state.current] : undefined;
@@ -244,7 +253,7 @@ async function load(keep) {
   if (!current) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
   Object.assign(state, { items: found.items, total: found.total, classes: found.classes });
   state.versions.suspects = found.version;
-  at("count").textContent = `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.decided.toLocaleString("en")} decided`;
+  at("count").textContent = list === "audit" ? `${found.decided} of ${found.all} audited. ${found.text}` : `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.decided.toLocaleString("en")} decided`;
   at("page").textContent = `page ${state.page + 1} of ${pages}`;
   at("before").disabled = state.page === 0;
   at("after").disabled = state.page + 1 >= pages;
@@ -343,8 +352,8 @@ function undo() {
 function decide(word) {
   const item = state.items[state.current];
   if (word === "undo") undo();
-  else if (word === "relabel" && item) take("relabel", item.suggested);
-  else if (word === "other" && item) {
+  else if (word === "relabel" && item && item.suggested) take("relabel", item.suggested);
+  else if ((word === "other" || word === "relabel") && item) {
     at("others").hidden = false;
     at("class").focus();
   } else if (word !== "relabel" && word !== "other") take(word);
@@ -365,6 +374,16 @@ function onKey(event) {
   else if (event.key === "ArrowLeft") move(state.current - 1);
   else return;
   event.preventDefault();
+}
+
+function show(list) {
+  Object.assign(state, { list, page: 0, current: 0, items: [] });
+  at("review").classList.toggle("audit", list === "audit");
+  at("about-audit").hidden = list !== "audit";
+  for (const button of document.querySelectorAll("[data-list]")) button.setAttribute("aria-pressed", String(button.dataset.list === list));
+  drawPanel();
+  at("panel").focus({ preventScroll: true });
+  return later(() => load(false));
 }
 
 function setOffline(is) { at("offline").hidden = !is; }
@@ -403,6 +422,7 @@ async function begin() {
   for (const id of ["given", "suggested", "low", "high", "which"]) at(id).addEventListener("change", () => { state.page = 0; later(() => load(false)); });
   at("before").addEventListener("click", () => { state.page -= 1; later(() => load(false)); });
   at("after").addEventListener("click", () => { state.page += 1; later(() => load(false)); });
+  for (const button of document.querySelectorAll("[data-list]")) button.addEventListener("click", () => show(button.dataset.list));
   at("panel").addEventListener("keydown", onKey);
   for (const button of at("words").querySelectorAll("[data-word]")) button.addEventListener("click", () => decide(button.dataset.word));
   at("choose").addEventListener("click", () => relabel(at("class").value));

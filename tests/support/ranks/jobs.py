@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tamis import ITLM, OGRS, Naive, Plausible, Samples, Sliding, Tracker
+from tamis import ITLM, OGRS, Alarm, Naive, Plausible, Samples, Sliding, Tracker
 from tamis.distributed import RankCheckpoints, Ranks, RankTrainer
 from tamis.models import start
 from tamis.selectors import Selector
@@ -39,6 +39,7 @@ class Job:
     folder: Path | None = None
     save_every: int = 0
     stop_at: int = 10**9
+    new_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,18 @@ def points(shard: int, slots: int, rows: int = 2) -> Iterator[Samples]:
         yield Samples.of(inputs, given, 1_000_000 * shard + rows * slot, clean=clean)
 
 
+def arrivals(shard: int, job: Job) -> Iterator[Samples]:
+    """The points of a shard; from a slot on, one more class comes up, on the last shard first."""
+    for slot, samples in enumerate(points(shard, job.slots)):
+        late = job.shards - 1 - shard
+        if job.new_from is None or slot < job.new_from + 3 * late:
+            yield samples
+            continue
+        new = samples.labels == 0
+        inputs = torch.where(new[:, None] & (samples.ids % 2 > 0)[:, None], -3.0, samples.inputs)
+        yield replace(samples, inputs=inputs, labels=samples.labels + 3 * (inputs == -3).all(1))
+
+
 def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
     factory = mixing_model if job.layers == "mixing" else model_of
     model = start(factory, (6,), 3, seed=ranks.number)  # the first rank's is what all get
@@ -90,7 +103,8 @@ def trainer_of(ranks: Ranks, job: Job) -> RankTrainer:
         every=job.every,
         pool_size=64,
         window="average" if job.selector == "plausible" else 1,
-        tracker=Tracker(3, 200.0),
+        tracker=Tracker(3, 200.0) if job.new_from is None else Alarm(3, 200.0),
+        max_classes=None if job.new_from is None else 5,
         **job.settings,
     )
 
@@ -103,7 +117,7 @@ def play(ranks: Ranks, job: Job) -> Result:
     if checkpoints:
         offsets = checkpoints.load(trainer)
     streams = [
-        islice(points(shard, job.slots), offset or 0, None)
+        islice(arrivals(shard, job), offset or 0, None)
         for shard, offset in zip(trainer.own, offsets, strict=True)
     ]
     for slot in trainer.run(*streams):

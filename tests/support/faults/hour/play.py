@@ -213,6 +213,8 @@ class Conductor:
     def _all_begun(self) -> bool:
         for consumer in self.played.consumers:
             consumer.tape.refresh()
+            if not consumer.running:
+                raise RuntimeError(f"{consumer.name} has ended: {consumer.output.read_text()}")
         return all(consumer.tape.last >= 10 for consumer in self.played.consumers)
 
     def _met(self) -> bool:

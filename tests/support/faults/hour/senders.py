@@ -14,7 +14,9 @@ from tests.support.brokers import TOPIC, Redis
 
 CLASSES = ("ant", "bee", "cat", "dog")
 WIDTH, NOISE, BAD = 8, 0.25, 0.04
-FAULTS = ("nan", "infinite", "overflow", "width", "class", "no label", "no JSON")
+FAULTS = ("nan", "infinite", "overflow", "width", "class", "no JSON")
+UNLABELLED = 0.01
+"""Share of rows without a label: they are not bad, they wait for it."""
 KEPT = 10
 """Rotated files that stay."""
 
@@ -32,7 +34,7 @@ class Ledger:
 
     @property
     def good(self) -> set[int]:
-        """Ids of the rows that can be trained on."""
+        """Ids of the rows that can be trained on, at once or once their labels have come."""
         return self.truth.keys() - self.faults.keys()
 
     @property
@@ -56,6 +58,8 @@ class Ledger:
         given = rng.randrange(len(CLASSES)) if rng.random() < NOISE else right
         x = [round(rng.gauss(mean, 1), 4) for mean in self._centres[right]]
         row = {"id": number, "x": x, "kind": CLASSES[given]}
+        if number >= WIDTH and rng.random() < UNLABELLED:
+            del row["kind"]
         fault = rng.choice(FAULTS) if number >= WIDTH and rng.random() < BAD else None
         if fault:
             self.faults[number] = fault
@@ -67,8 +71,6 @@ class Ledger:
                 x.pop()
             case "class":
                 row["kind"] = "emu"
-            case "no label":
-                del row["kind"]
         line = json.dumps(row)
         line = line[: len(line) // 2] if fault == "no JSON" else line
         self._file.write(json.dumps({"id": number, "fault": fault, "line": line}) + "\n")

@@ -25,6 +25,7 @@ import torch
 
 from tamis.cli import train_stream
 from tamis.cli.main import main
+from tamis.data import Events
 from tamis.runs import Decisions, RunFiles
 from tamis.runs.json_lines import Tail
 from tamis.sources import Schema, SchemaRows
@@ -46,9 +47,9 @@ def record(tape: Recorder) -> None:
         APPLY(self)
         arrived.update(before=len(self.own.decisions.lines))
 
-    def correct(self: RunRecorder, samples: Any, names: Any = None) -> Any:
-        ids = samples.ids.tolist()
-        answer = CORRECT(self, samples, names)
+    def correct(self: RunRecorder, came: Any, names: Any = None) -> Any:
+        ids = (came.samples if isinstance(came, Events) else came).ids.tolist()
+        answer = CORRECT(self, came, names)
         arrived.update(ids=ids, known=len(self.own.decisions.lines))
         return answer
 

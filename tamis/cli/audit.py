@@ -1,0 +1,79 @@
+"""tamis audit."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tamis.cli.watch import user
+from tamis.errors import UsageError
+
+if TYPE_CHECKING:
+    from tamis.runs import Run
+
+HELP = "Print the audit sample of a run, or add answers: how many labels are right."
+EXAMPLES = """examples:
+  tamis audit tamis-run > sample.csv
+  tamis audit tamis-run --answers sample.csv
+
+The sample is 100 rows drawn at random, not by suspicion: its decisions measure how many of all
+labels are right. It is printed as CSV: id, given label, and label, which is empty until somebody
+decides. Fill it in: the given label is a keep, another a relabel, an empty one no answer.
+The same rows are under Audit on the page of tamis watch."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's options to a parser."""
+    add = parser.add_argument
+    add("run", type=Path, help="folder of a run, finished or not")
+    add("--answers", type=Path, help="CSV with columns id and label, to be added as decisions")
+    add("--author", help="who has answered (default: your user name)")
+
+
+def run(options: Namespace) -> int:
+    """Print the sample, or add answers and print what follows from them."""
+    from tamis.runs import Run
+
+    found = Run(options.run)
+    if not len(found.audit):
+        raise UsageError(
+            f"{options.run} has no audit sample: it is drawn once 500 rows are held, or at the end."
+        )
+    if options.answers:
+        return add_answers(options, found)
+    import csv
+
+    from tamis.runs.spreadsheet import disarm
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("id", "given", "label"))
+    for row in found.audit:
+        made = found.decisions.of(row.id)
+        label = row.given if made and made.decision == "keep" else made.label if made else None
+        writer.writerow(map(disarm, (row.id, row.given, label or "")))
+    return 0
+
+
+def add_answers(options: Namespace, found: Run) -> int:
+    """Add the answers of a file to the decisions of a run, and print what all of them show."""
+    from tamis.cli.console import plain_console
+    from tamis.review.exchange import import_decisions
+    from tamis.review.exchange.rows import from_cells
+    from tamis.review.exchange.tables import read_cells
+
+    if not options.answers.exists():
+        raise UsageError(f"{options.answers} does not exist.")
+    answered = [cells for cells in read_cells(options.answers) if cells.get("label")]
+    drawn = [(row, cells["label"]) for cells in answered if (row := found.audit.get(cells["id"]))]
+    rows = [from_cells({"id": row.id, "given": row.given, "label": label}) for row, label in drawn]
+    result = import_decisions(options.run, rows, options.author or user())
+    console = plain_console()
+    console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
+    if unknown := result.unknown + len(answered) - len(drawn):
+        console.print(f"Warning: {unknown} answers are about rows not in the sample, or no class.")
+    found.refresh()
+    tally = found.audit.tally(found.decisions)
+    console.print(f"{tally.audited} of {tally.rows} audited. {tally.text}", soft_wrap=True)
+    return 0
