@@ -7,12 +7,14 @@ The words are
 
 The second trains on the slots of another tape as far as they are in a checkpoint of its run, row by
 row from the file of what was sent, and meets each decision at the slot at which the other run did.
+So with the audit sample: people work on the one that the other run has drawn.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -45,7 +47,7 @@ def record(tape: Recorder) -> None:
 
     def apply(self: RunRecorder) -> None:
         APPLY(self)
-        arrived.update(before=len(self.own.decisions.lines))
+        arrived.update(before=len(self.own.decisions.lines), audit_before=bool(self.audit.sample))
 
     def correct(self: RunRecorder, came: Any, names: Any = None) -> Any:
         ids = (came.samples if isinstance(came, Events) else came).ids.tolist()
@@ -62,6 +64,7 @@ def record(tape: Recorder) -> None:
             | given
             | {
                 "applied": len(self.own.decisions.lines),
+                "audit": bool(self.audit.sample),
                 "picked": checksum(slot.picked)[:16],
                 "held": checksum([held.ids, held.labels])[:16],
                 "weights": checksum(self.trainer.model.state_dict())[:16],
@@ -95,10 +98,24 @@ def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
                     file.write(json.dumps(line.to_json()) + "\n")
             written = count
 
+    def take_audit(self: RunRecorder) -> None:
+        if not self.audit.sample:
+            shutil.copy(run / RunFiles.audit, self.folder)
+            self.audit.sample.refresh()
+            self.own.refresh()
+            self.audit.report()
+
     def applied(self: RunRecorder) -> None:
         if not updating:
-            decide(self, other.slots[self.trainer.slots]["before"])
+            line = other.slots[self.trainer.slots]
+            decide(self, line["before"])
+            if line["audit_before"]:
+                take_audit(self)
         apply(self)
+
+    def draw_audit(self: RunRecorder) -> None:
+        if other.slots[self.trainer.slots - 1]["audit"]:
+            take_audit(self)
 
     def corrected(self: RunRecorder, samples: Any, names: Any = None) -> Any:
         decide(self, other.slots[self.trainer.slots]["known"])
@@ -121,6 +138,7 @@ def replay(tape: Recorder, other: Tape, sent: Path, run: Path) -> None:
 
     RunRecorder.correct, RunRecorder.update = corrected, updated  # type: ignore[method-assign]
     RunRecorder.apply_decisions = applied  # type: ignore[method-assign]
+    RunRecorder.draw_audit = draw_audit  # type: ignore[method-assign]
     train_stream.learn_schema = learn_schema
     train_stream.first_inputs = lambda *_: torch.tensor(other.beginning["inputs"])  # type: ignore[assignment]
     train_stream.open_source = lambda *_, **__: Replayed(other, sent, run)  # type: ignore[assignment]
