@@ -31,7 +31,11 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"(?<![\w/.-])(?:tamis|tests|benchmarks|examples|docs|results)/[\w./-]+")
 RUN = ("docs/start.md", "docs/how-to/")
 """Pages whose command lines run."""
-SHORTENED = ("train", "stream")
+SHORTENED = {
+    "train": ["--slots", "60"], "stream": ["--slots", "60"],
+    "lab": ["--slots", "20", "--seeds", "1", "--clean", "0.7", "--jobs", "1"],
+}  # fmt: skip
+"""What is added to command lines that would take long."""
 NEVER_END = ("watch", "serve")
 OTHERS = {"torchrun", "ray"}
 """Programs of others that a page may call."""
@@ -141,7 +145,7 @@ def run_line(words: list[str]) -> None:
     """Run a command line of tamis, unless it waits for a person or for a broker."""
     if words[0] != "tamis" or words[1] in NEVER_END or "://" in words[2]:
         return
-    few = ["--slots", "60"] if words[1] in SHORTENED else []
+    few = SHORTENED.get(words[1], [])
     assert main([*words[1:], *few]) == 0, words
 
 
