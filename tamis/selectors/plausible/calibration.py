@@ -85,20 +85,23 @@ class Calibration:
         labels: Tensor,
         weights: Tensor,
         new: Tensor,
+        held_back: Tensor,
         distinct: float,
         agreements: Agreements,
     ) -> Tensor:
         """Return the calibrated probability of each class, fitted to these rows as well.
 
         `evidence` is unnormalised and in logarithms; a label of -1 does not count; `weights` are
-        those of rows in means over the slot. `new` marks rows seen for the first time, in a pool
-        of so many `distinct` rows. `agreements` has counted these rows.
+        those of rows in means over the slot. `new` marks rows seen for the first time, `held_back`
+        those of the reserve, in a pool of so many `distinct` rows. `agreements` has counted them.
         """
         if self._fit is None:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
         probabilities = evidence.softmax(dim=1)
         observed = observe(probabilities, labels, evidence.shape[1])
-        repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
+        repeats = torch.where(
+            new, 1.0, self.repeat_weight ** (1 - held_back * agreements.memorising())
+        ).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
         self._fit.count(reweight(observed, repeats, age))
