@@ -21,7 +21,7 @@ from tamis.runs import Decision, Decisions, SuspectIndex, read_metadata
 from tamis.training.folder import lock_folder
 from tests.support.commands import run_command
 
-ROWS, PER_SLOT = 900, 5
+ROWS, PER_SLOT = 900, 10
 SLOTS = ROWS // PER_SLOT
 CLASSES = ("ant", "bee", "cow")
 FEW = ["--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", "300", "--slots", str(SLOTS)]
@@ -131,7 +131,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_damaged_checkpoint_is_reported(
     command: Command, unbroken: Path, tmp_path: Path, capsys
 ) -> None:
-    assert main(command(tmp_path, "--slots", 100, "--save-every", 40)) == 0
+    assert main(command(tmp_path, "--slots", 50, "--save-every", 20)) == 0
     newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
     (tmp_path / "checkpoints" / f"{newest:08d}" / "tensors.safetensors").write_bytes(b"gone")
     capsys.readouterr()
@@ -173,18 +173,18 @@ def test_decisions_made_meanwhile_are_learned_from(
     command: Command, rows: Rows, unbroken: Path, tmp_path: Path
 ) -> None:
     """Two halves of a run with a decision in between; without it, they make the unbroken run."""
-    assert main(command(tmp_path, "--slots", 100)) == 0
+    assert main(command(tmp_path, "--slots", 50)) == 0
     held = [f"row-{number}" for number in range(300, 500) if number % 50 != 9]
     wrong = next(name for name in held if rows.given[name] != rows.right[name])
     decided = Decision(wrong, "relabel", rows.right[wrong])
     Decisions(tmp_path / "decisions.jsonl").decide(decided)
     assert main(command(tmp_path, "--resume")) == 0
-    assert read_log(tmp_path)[:100] == read_log(unbroken)[:100]
-    assert read_log(tmp_path)[100:] != read_log(unbroken)[100:]
+    assert read_log(tmp_path)[:50] == read_log(unbroken)[:50]
+    assert read_log(tmp_path)[50:] != read_log(unbroken)[50:]
 
 
 def test_a_changed_rate_is_taken(command: Command, unbroken: Path, tmp_path: Path, capsys) -> None:
-    assert main(command(tmp_path, "--slots", 100)) == 0
+    assert main(command(tmp_path, "--slots", 50)) == 0
     capsys.readouterr()
     other = ["--resume", "--rate", 0.01]
     assert main(command(tmp_path, *other)) == 2
@@ -195,7 +195,7 @@ def test_a_changed_rate_is_taken(command: Command, unbroken: Path, tmp_path: Pat
     newest = Checkpoints(tmp_path / "checkpoints").generations()[-1]
     state = (tmp_path / "checkpoints" / f"{newest:08d}" / "state.json").read_text()
     assert '"lr": 0.01' in state
-    assert read_log(tmp_path)[101:] != read_log(unbroken)[101:]
+    assert read_log(tmp_path)[51:] != read_log(unbroken)[51:]
 
 
 def test_another_column_of_ids_is_refused(command: Command, tmp_path: Path, capsys) -> None:
@@ -362,7 +362,7 @@ def test_a_full_disk_is_one_line(
 def test_a_signal_saves(
     number: signal.Signals, command: Command, unbroken: Path, tmp_path: Path
 ) -> None:
-    done = run_command(*command(tmp_path, "--save-every", 1000000), stop=number, after=40)
+    done = run_command(*command(tmp_path, "--save-every", 1000000), stop=number, after=20)
     assert done.returncode == 128 + number, done.printed
     assert "all is saved" in " ".join(done.printed.split())
     assert (tmp_path / "model.safetensors").exists()
@@ -371,12 +371,12 @@ def test_a_signal_saves(
     assert_same(unbroken, tmp_path)
 
 
-@pytest.mark.parametrize("saves", ["60", *(pytest.param(n, marks=SLOW) for n in ("7", "0.05s"))])
+@pytest.mark.parametrize("saves", ["40", *(pytest.param(n, marks=SLOW) for n in ("7", "0.05s"))])
 def test_killed_and_resumed_is_the_same_run(
     saves: str, command: Command, unbroken: Path, tmp_path: Path
 ) -> None:
     stop = signal.SIGKILL
-    killed = run_command(*command(tmp_path, "--save-every", saves), stop=stop, after=101)
+    killed = run_command(*command(tmp_path, "--save-every", saves), stop=stop, after=61)
     assert killed.returncode == -stop, killed.printed
     assert not (tmp_path / "model.safetensors").exists()
     assert main(command(tmp_path, "--resume")) == 0
