@@ -117,16 +117,23 @@ def test_one_label_a_row_is_compared_with_the_model(tmp_path: Path) -> None:
     check_folder(out)
 
 
-@pytest.mark.parametrize("after", [3, 41, 90])
-def test_killed_at_any_slot_and_resumed_it_ends_bit_for_bit_the_same(
-    tmp_path: Path, after: int
-) -> None:
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Path]:
+    """A command, and a run of it that nothing has happened to."""
+    folder = tmp_path_factory.mktemp("unbroken")
     records, _ = crowd_records(400, apart=True)
-    rows = write_lines(tmp_path / "rows.jsonl", records)
+    rows = write_lines(folder / "rows.jsonl", records)
     common = ["stream", rows, "--label", "kind", "--id", "id", "--annotator", "who"]
     common += ["--classes", *KINDS, "--save-every", 5]
-    unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
-    assert run_command(*common, "--out", unbroken).returncode == 0
+    assert run_command(*common, "--out", folder / "run").returncode == 0
+    return common, folder / "run"
+
+
+@pytest.mark.parametrize("after", [3, 41, 90])
+def test_killed_at_any_slot_and_resumed_it_ends_bit_for_bit_the_same(
+    begun: tuple[list[object], Path], tmp_path: Path, after: int
+) -> None:
+    (common, unbroken), killed = begun, tmp_path / "killed"
     stopped = run_command(*common, "--out", killed, stop=signal.SIGKILL, after=after)
     assert stopped.returncode == -signal.SIGKILL
     assert run_command(*common, "--out", killed, "--resume").returncode == 0

@@ -102,14 +102,21 @@ def test_no_more_wait_than_the_limit(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "labels wait for their rows" in capsys.readouterr().out.replace("\n", " ")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Path]:
+    """A command, and a run of it that nothing has happened to."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    rows = write(folder / "rows.jsonl", late_rows(400, late=60, missing=30))
+    common = ["stream", rows, *COLUMNS, "--time", "at", "--wait-seconds", 100, "--save-every", 5]
+    assert run_command(*common, "--out", folder / "run").returncode == 0
+    return common, folder / "run"
+
+
 @pytest.mark.parametrize("after", [1, 7, 23, 61])
 def test_killed_at_any_slot_and_resumed_it_ends_bit_for_bit_the_same(
-    tmp_path: Path, after: int
+    begun: tuple[list[object], Path], tmp_path: Path, after: int
 ) -> None:
-    rows = write(tmp_path / "rows.jsonl", late_rows(400, late=60, missing=30))
-    common = ["stream", rows, *COLUMNS, "--time", "at", "--wait-seconds", 100, "--save-every", 5]
-    unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
-    assert run_command(*common, "--out", unbroken).returncode == 0
+    (common, unbroken), killed = begun, tmp_path / "killed"
     assert (
         run_command(*common, "--out", killed, stop=signal.SIGKILL, after=after).returncode
         == -signal.SIGKILL

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import tamis
 from tamis.cli.main import main
@@ -80,17 +81,28 @@ def test_classes_are_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["report", str(run)]) == 0
 
 
-@pytest.mark.parametrize("stop", [30, 41, 70])
-def test_resumed_equals_unbroken(stop: int, tmp_path: Path) -> None:
-    rows = write(tmp_path / "rows.jsonl", growing())
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[object, ...], Path]:
+    """Options of a stream, and a run of them that nothing has happened to."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    torch.set_num_threads(1)
+    rows = write(folder / "rows.jsonl", growing())
     options = (rows, *COLUMNS, "--id", "id", "--save-every", 10)
-    assert stream(*options, "--out", tmp_path / "one") == 0
-    assert stream(*options, "--out", tmp_path / "two", "--slots", stop) == 0
-    assert stream(*options, "--out", tmp_path / "two", "--resume") == 0
-    assert log_of(tmp_path / "two") == log_of(tmp_path / "one")
-    assert alarms_of(tmp_path / "two") == alarms_of(tmp_path / "one")
-    assert read_metadata(tmp_path / "two").classes == read_metadata(tmp_path / "one").classes
-    weights = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("one", "two")]
+    assert stream(*options, "--out", folder / "run") == 0
+    return options, folder / "run"
+
+
+@pytest.mark.parametrize("stop", [30, 41, 70])
+def test_resumed_equals_unbroken(
+    stop: int, unbroken: tuple[tuple[object, ...], Path], tmp_path: Path
+) -> None:
+    (options, one), two = unbroken, tmp_path / "two"
+    assert stream(*options, "--out", two, "--slots", stop) == 0
+    assert stream(*options, "--out", two, "--resume") == 0
+    assert log_of(two) == log_of(one)
+    assert alarms_of(two) == alarms_of(one)
+    assert read_metadata(two).classes == read_metadata(one).classes
+    weights = [(run / "model.safetensors").read_bytes() for run in (one, two)]
     assert weights[0] == weights[1]
 
 

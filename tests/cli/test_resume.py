@@ -13,7 +13,7 @@ import torch
 from tamis.cli.main import main
 from tamis.runs import RunMetadata, read_metadata
 
-SLOTS = 240
+SLOTS = 120
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def table(tmp_path_factory) -> Path:
 
 
 def command(table: Path, out: Path, *more: str) -> list[str]:
-    few = ["--rows-per-slot", "5", "--slots", str(SLOTS), "--capacity", "300", "--k", "8"]
+    few = ["--rows-per-slot", "10", "--slots", str(SLOTS), "--capacity", "300", "--k", "8"]
     return ["train", str(table), "--label", "kind", "--out", str(out), *few, *more]
 
 
@@ -70,7 +70,7 @@ def without_time(out: Path) -> RunMetadata:
 
 
 def test_more_slots_are_added(table: Path, unbroken: Path, tmp_path: Path) -> None:
-    assert main(command(table, tmp_path, "--slots", "150")) == 0
+    assert main(command(table, tmp_path, "--slots", "75")) == 0
     assert main(command(table, tmp_path, "--resume")) == 0
     assert_same(unbroken, tmp_path)
     assert main(command(table, tmp_path, "--resume")) == 0  # nothing is left to do
@@ -167,7 +167,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tamis.checkpoint.generations.write_synced", full)
-    assert main(command(table, tmp_path, "--save-every", "50")) == 0
+    assert main(command(table, tmp_path, "--save-every", "25")) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Warning: 6 checkpoints were not saved" in printed
     assert "No space left on device" in printed
