@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import inspect
 import pkgutil
@@ -297,6 +298,9 @@ WITHOUT_LABELS = [kind for kind in ALL if isinstance(kind(), UsesUnlabelled)]
 each_without_labels = pytest.mark.parametrize("kind", WITHOUT_LABELS, ids=lambda k: k.__name__)
 
 
+EXPERIENCED: dict[type[Selector], Selector] = {}
+
+
 def unlabelled(blobs: Samples) -> Samples:
     """Return other rows than those of the pool, without labels."""
     blank = torch.full_like(blobs.labels, UNLABELLED)
@@ -304,9 +308,11 @@ def unlabelled(blobs: Samples) -> Samples:
 
 
 def experienced(kind: type[Selector], blobs: Samples, model: nn.Module) -> UsesUnlabelled:
-    """Return a selector that has seen labelled rows for long."""
-    selector = kind()
-    play(selector, blobs, model, 1000, seed=0)
+    """Return a selector that has seen labelled rows for long; once for each kind."""
+    if kind not in EXPERIENCED:
+        EXPERIENCED[kind] = kind()
+        play(EXPERIENCED[kind], blobs, model, 1000, seed=0)
+    selector = copy.deepcopy(EXPERIENCED[kind])
     assert isinstance(selector, UsesUnlabelled)
     return selector
 
