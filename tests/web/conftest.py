@@ -42,7 +42,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
     def begin(folder: Path, token: str | None = None, host: str = "127.0.0.1") -> Server:
         server = Server(ReviewAPI(Run(folder), "ann"), host, 0, token)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return server
 

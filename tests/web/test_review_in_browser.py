@@ -357,7 +357,7 @@ class EmptyPage(BaseHTTPRequestHandler):
 @pytest.fixture
 def other_site() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
