@@ -14,7 +14,7 @@ import torch
 
 from tamis.cli.main import main
 from tamis.lab.demo import LEAD, Settings, prepare, run_method
-from tamis.streams import digits
+from tamis.streams import DataSet, digits
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +26,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def first_digits(count: int) -> DataSet:
+    data = digits()
+    return replace(data, inputs=data.inputs[:count], labels=data.labels[:count])
+
+
 def test_a_short_demo_writes_its_folder(tmp_path: Path, monkeypatch, capsys) -> None:
     """All of it, on the first digits alone."""
-    data = digits()
-    few = replace(data, inputs=data.inputs[:220], labels=data.labels[:220])
-    monkeypatch.setattr("tamis.lab.demo.digits", lambda: few)
+    monkeypatch.setattr("tamis.lab.demo.digits", lambda: first_digits(220))
     assert main(["demo", "--out", str(tmp_path)]) == 0
     assert "Plausible" in capsys.readouterr().out
     page = (tmp_path / "index.html").read_text()
@@ -100,8 +103,9 @@ def test_the_clean_ratio_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [LEAD, "OGRS"])
-def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path) -> None:
-    demo = prepare(Settings(test_every=100))  # what a selector remembers of one run stays there
+def test_a_method_run_twice_gives_the_same(name: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("tamis.lab.demo.digits", lambda: first_digits(400))
+    demo = prepare(Settings(test_every=20))  # what a selector remembers of one run stays there
     one, two = (run_method(demo, name, tmp_path / run, lambda slot: None) for run in ("1", "2"))
     assert [line.accuracy for line in one.tested] == [line.accuracy for line in two.tested]
 
