@@ -148,8 +148,8 @@ def test_without_such_rows_all_numbers_are_the_same_to_the_bit() -> None:
 def test_saved_and_resumed_equals_unbroken_while_they_are_used() -> None:
     def play(breaks: bool) -> tuple[Trainer, list[int]]:
         trainer, guessed = trainer_of(Watched(), WaitingRoom(rows=50)), []
-        for slot in range(600):
-            if breaks and slot in (300, 550):
+        for slot in range(480):
+            if breaks and slot in (300, 440):
                 state = trainer.state_dict()
                 trainer = trainer_of(Watched(), WaitingRoom(rows=50))
                 trainer.load_state_dict(state)
