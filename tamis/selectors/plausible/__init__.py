@@ -6,6 +6,7 @@ from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.neighbours import Neighbours
+from tamis.selectors.plausible.reserve import Reserve
 from tamis.selectors.plausible.selector import Plausible
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "FirstLooks",
     "Neighbours",
     "Plausible",
+    "Reserve",
 ]

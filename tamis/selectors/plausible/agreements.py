@@ -16,6 +16,12 @@ LOWEST, HIGHEST = 0.005, 0.995
 """Bounds of a clean ratio."""
 
 
+def rise(value: Tensor, ends: tuple[float, float]) -> Tensor:
+    """Return 0 up to the first end, 1 from the second on, and a straight line in between."""
+    low, high = ends
+    return ((value - low) / (high - low)).clamp(0, 1)
+
+
 class Shares(NamedTuple):
     """Shares of a set of rows.
 
@@ -37,12 +43,16 @@ class Tally:
         names = ("rows", "confident", *Shares._fields)
         self.sums = {name: RunningMean(pace) for name in names}
 
-    def update(self, weights: Tensor, confident: Tensor, found: dict[str, Tensor]) -> None:
-        """Add the rows of a slot, by weights that are 0 for those that do not belong to the set."""
-        masks = {"confident": confident, **found, "confident_misses": confident & found["misses"]}
-        self.sums["rows"].update(weights.sum())
+    def update(
+        self, weights: Tensor, among: Tensor, confidence: Tensor, found: dict[str, Tensor]
+    ) -> None:
+        """Add the rows of a slot that are `among` the set, by their weights."""
+        median = confidence.masked_fill(~among, torch.nan).nanmedian()
+        confident = confidence >= median
+        masks = {"rows": among, "confident": confident, **found}
+        masks["confident_misses"] = confident & found["misses"]
         for name, mask in masks.items():
-            self.sums[name].update((weights * mask).sum())
+            self.sums[name].update((weights * (mask & among)).sum())
 
     def sum(self, name: str) -> Tensor:
         """Return a running sum; 0 before the first slot."""
@@ -77,17 +87,20 @@ class Agreements:
     prior_share: share of rows of average agreement that each class begins with.
     shared_mistakes: share of rows where the judges agree up to which all their mistakes are shared,
         and from which on none is.
-    poor_judges: share of rows where the judges agree up to which easy rows are preferred, and from
-        which on hard ones are.
+    unjudged: share of rows whose labels are wrong and whose judges differ up to which hard rows are
+        preferred, and at which none are; beyond, easy ones.
     chance: standard errors by which labels held back may agree less often by chance; from the
-        second number on labels have been learned by heart.
+        second number on it is none.
+    known_by_heart: how often labels held back agree where predictions are confident, over how often
+        all labels do, up to which they are known by heart, and from which on they are not.
     """
 
     pace: float = 0.02
     prior_share: float = 0.005
     shared_mistakes: tuple[float, float] = (0.5, 0.8)
-    poor_judges: tuple[float, float] = (0.2, 0.8)
+    unjudged: tuple[float, float] = (0.1, 0.4)
     chance: tuple[float, float] = (1.5, 3.0)
+    known_by_heart: tuple[float, float] = (0.5, 0.8)
 
     def __post_init__(self) -> None:
         self._all, self._held_back = Tally(self.pace), Tally(self.pace)
@@ -114,14 +127,13 @@ class Agreements:
             mean.pace = max(self.pace, 1 / self._slots)
         likeliest = evidence.argmax(dim=1)
         confidence, predicted = candidates.probabilities.max(dim=1)
-        median = confidence.masked_fill(~candidates.usable, torch.nan).nanmedian()
         found = {
             "judges": votes.argmax(dim=1) == probabilities.argmax(dim=1),
             "agreeing": likeliest == labels,
             "misses": predicted != labels,
         }
-        self._all.update(weights, confidence >= median, found)
-        self._held_back.update(weights * held_back, confidence >= median, found)
+        self._all.update(weights, candidates.usable, confidence, found)
+        self._held_back.update(weights, candidates.usable & held_back, confidence, found)
         none = weights.new_zeros(candidates.classes)
         agreeing = weights * found["agreeing"]
         self._rows.update(none.index_put((likeliest,), weights, accumulate=True))
@@ -191,13 +203,15 @@ class Agreements:
         even = (shares.confident_misses / shares.misses.clamp_min(1e-3)).clamp(0, 1)
         return even if self._slots else torch.ones(())
 
-    def difficulty(self) -> Tensor:
+    def difficulty(self, clean_ratio: Tensor) -> Tensor:
         """Return how far hard rows are to be preferred, from 1 to -1: then easy ones are.
 
-        What is hard is often wrong where noise is not even, and where the judges hardly agree.
+        What is hard is often wrong where noise is not even, and where labels are wrong and the
+        judges differ, so that nothing tells them apart.
         """
-        low, high = self.poor_judges
-        return self.evenness() * ((2 * self.judges() - low - high) / (high - low)).clamp(-1, 1)
+        unjudged = (1 - clean_ratio) * (1 - self.judges())
+        low, high = self.unjudged
+        return self.evenness() * ((high - unjudged) / (high - low)).clamp(-1, 1)
 
     def grow(self, classes: int) -> None:
         """Add classes that no row has been taken for, up to so many."""
@@ -222,19 +236,23 @@ class Agreements:
     def _shares(self) -> Shares:
         """Return the shares of all rows; of those held back, where labels are known by heart."""
         pairs = zip(self._all.shares(), self._held_back.shares(), strict=True)
-        return Shares(*(torch.lerp(every, held, self._memorising) for every, held in pairs))
+        return Shares(*(every + (held - every) * self._memorising for every, held in pairs))
 
     def _compare(self, rows: Tensor, distinct: float) -> Tensor:
-        """Return how clearly labels held back agree less often than all, in slots of `rows`."""
-        share = self._held_back.sum("rows")
+        """Return how clearly labels are known by heart, in slots of so many rows.
+
+        Of the rows held back, those count whose predictions are the more confident ones: others
+        may agree less often because they are hard.
+        """
+        share = self._held_back.sum("confident")
         looks = share * rows * min(self._slots, 1 / self.pace)
-        # A row that is looked at again and again says no more about labels than once.
-        independent = 1 / (1 / looks.clamp_min(1e-9) + 1 / (share * distinct).clamp_min(1e-9))
-        every, held = self._all.shares().agreeing, self._held_back.shares().agreeing
+        rows_held = share * min(distinct, 1e9)  # looked at again and again, one says no more
+        independent = 1 / (1 / looks.clamp_min(1e-9) + 1 / rows_held.clamp_min(1e-9))
+        every, held = self._all.shares().agreeing, 1 - self._held_back.shares().confident_misses
         mean = ((every + held) / 2).clamp(0.05, 0.95)
         errors = (every - held) * (independent / (mean * (1 - mean))).sqrt()
-        low, high = self.chance
-        return ((errors - low) / (high - low)).clamp(0, 1)
+        beyond = rise(errors, self.chance)
+        return beyond * (1 - rise(held / every.clamp_min(1e-3), self.known_by_heart))
 
     def _means(self) -> dict[str, RunningMean]:
         tallies = {"all": self._all, "held_back": self._held_back}

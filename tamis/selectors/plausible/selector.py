@@ -267,7 +267,7 @@ class Plausible:
 
     def _weights(self, margin: Tensor, learned: Tensor) -> Tensor:
         """Return what the probability of each pick is proportional to."""
-        power = self.difficulty_weight * self.agreements.difficulty()
+        power = self.difficulty_weight * self.agreements.difficulty(self.calibration.clean_ratio)
         return margin.clamp_min(1e-4) ** self.confidence_weight * (1.01 - learned) ** power
 
 
