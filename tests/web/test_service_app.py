@@ -413,7 +413,7 @@ def test_slow_clients_are_hung_up_on(
 
 
 def read_answer(connection: socket.socket) -> None:
-    """Read a whole answer, whose head and body come together or one after the other."""
+    """Read an answer to its end; its head and body come together or one after the other."""
     answer = b""
     while b"live" not in answer:
         part = connection.recv(2**16)
