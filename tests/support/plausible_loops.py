@@ -99,12 +99,13 @@ class ClassBalanceLoops:
 
 
 class AgreementLoops:
-    """Counts of rows, one at a time: of all, and of those held back."""
+    """Counts of rows, one at a time."""
 
     def __init__(self, classes: int, rule: Agreements) -> None:
-        self.classes, self.rule, self.slots, self.memorising = classes, rule, 0, 0.0
-        self.rows, self.agreeing = Mean(rule.pace), Mean(rule.pace)
-        self.every, self.held = Mean(rule.pace), Mean(rule.pace)
+        self.classes, self.rule, self.slots = classes, rule, 0
+        self.judged, self.rows, self.agreeing, self.missed, self.confident = (
+            Mean(rule.pace) for _ in range(5)
+        )
 
     def update(
         self,
@@ -113,75 +114,35 @@ class AgreementLoops:
         probabilities: list[Row],
         evidence: list[Row],
         predicted: list[Row] | None = None,
-        held_back: list[bool] | None = None,
-        distinct: float = math.inf,
     ) -> None:
         """`predicted` are probabilities before they are scaled by class, where they are."""
         self.slots += 1
-        for each in (self.rows, self.agreeing, self.every, self.held):
+        for each in (self.judged, self.rows, self.agreeing, self.missed, self.confident):
             each.pace = max(self.rule.pace, 1 / self.slots)
         named = [[row.index(max(row)) for row in part] for part in (votes, probabilities, evidence)]
+        self.judged.update([[float(a == b)] for a, b in zip(*named[:2], strict=True)])
         found = list(zip(named[2], labels, strict=True))
         each = range(self.classes)
         self.rows.update([[float(c == at) for c in each] for at, _ in found])
         self.agreeing.update([[float(c == at == y) for c in each] for at, y in found])
         confidence = [max(row) for row in predicted or probabilities]
         likely = [row.index(max(row)) for row in predicted or probabilities]
+        misses = [float(at != y) for at, y in zip(likely, labels, strict=True)]
         median = sorted(confidence)[(len(confidence) - 1) // 2]
-        counted = []
-        for row, label in enumerate(labels):
-            confident, missed = confidence[row] >= median, likely[row] != label
-            same = named[0][row] == named[1][row]
-            marks = (True, confident, same, named[2][row] == label, missed, confident and missed)
-            counted.append([float(mark) for mark in marks])
-        self.every.update(counted)
-        self.held.update(self.counts_of(held_back, confidence, counted))
-        self.memorising = self.compare(len(labels), distinct)
-
-    def counts_of(
-        self, held_back: list[bool] | None, confidence: Row, counted: list[Row]
-    ) -> list[Row]:
-        """Count the rows held back alone; of these, the more confident half is another."""
-        held = held_back or [False] * len(counted)
-        among = sorted(top for top, kept in zip(confidence, held, strict=True) if kept)
-        rows = []
-        for row, top, kept in zip(counted, confidence, held, strict=True):
-            confident = kept and top >= among[(len(among) - 1) // 2]
-            marks = [row[0], confident, row[2], row[3], row[4], confident * row[4]]
-            rows.append([float(kept * mark) for mark in marks])
-        return rows
-
-    def compare(self, rows: int, distinct: float) -> float:
-        share = self.held.value[1]
-        if not share:
-            return 0.0
-        looks = share * rows * min(self.slots, 1 / self.rule.pace)
-        independent = 1 / (1 / looks + 1 / (share * distinct))
-        every, held = self.every.value[3], 1 - self.held.value[5] / share
-        mean = min(max((every + held) / 2, 0.05), 0.95)
-        error = math.sqrt(mean * (1 - mean) / independent)
-        (low, high), (known, unknown) = self.rule.chance, self.rule.known_by_heart
-        beyond = min(max(((every - held) / error - low) / (high - low), 0), 1)
-        rest = min(max((held / max(every, 1e-3) - known) / (unknown - known), 0), 1)
-        return beyond * (1 - rest)
-
-    def share(self, number: int, among: int = 0) -> float:
-        """Of all rows, or of those held back as far as labels are known by heart."""
-        every, held = (
-            mean.value[number] / max(mean.value[among], 1e-9) for mean in (self.every, self.held)
-        )
-        return every + self.memorising * (held - every)
+        confident = [m for m, top in zip(misses, confidence, strict=True) if top >= median]
+        self.missed.update([[m] for m in misses])
+        self.confident.update([[m] for m in confident])
 
     @property
     def judges(self) -> float:
-        return self.share(2)
+        return self.judged.value[0]
 
     def clean_ratio(self) -> float:
         low, high = self.rule.shared_mistakes
         shared = min(max((high - self.judges) / (high - low), 0), 1)
         right = min(max(self.judges ** (0.5 + 0.5 * shared), 1.5 / self.classes), 0.995)
         coincidence = (1 - right) / (self.classes - 1)
-        ratio = (self.share(3) - coincidence) / (right - coincidence)
+        ratio = (sum(self.agreeing.value) - coincidence) / (right - coincidence)
         return min(max(ratio, 1 / self.classes), 0.995)
 
     def by_class(self) -> Row:
@@ -192,12 +153,7 @@ class AgreementLoops:
         return [((a + prior * mean) / (n + prior) / mean) ** power for n, a in pairs]
 
     def evenness(self) -> float:
-        return min(self.share(5, among=1) / max(self.share(4), 1e-3), 1.0)
-
-    def difficulty(self, clean_ratio: float) -> float:
-        low, high = self.rule.unjudged
-        unjudged = (1 - clean_ratio) * (1 - self.judges)
-        return self.evenness() * min(max((high - unjudged) / (high - low), -1), 1)
+        return min(self.confident.value[0] / max(self.missed.value[0], 1e-3), 1.0)
 
 
 class CalibrationLoops:

@@ -6,7 +6,6 @@ from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.neighbours import Neighbours
-from tamis.selectors.plausible.reserve import Reserve
 from tamis.selectors.plausible.selector import Plausible
 
 __all__ = [
@@ -17,5 +16,4 @@ __all__ = [
     "FirstLooks",
     "Neighbours",
     "Plausible",
-    "Reserve",
 ]

@@ -85,23 +85,20 @@ class Calibration:
         labels: Tensor,
         weights: Tensor,
         new: Tensor,
-        held_back: Tensor,
         distinct: float,
         agreements: Agreements,
     ) -> Tensor:
         """Return the calibrated probability of each class, fitted to these rows as well.
 
         `evidence` is unnormalised and in logarithms; a label of -1 does not count; `weights` are
-        those of rows in means over the slot. `new` marks rows seen for the first time, `held_back`
-        those of the reserve, in a pool of so many `distinct` rows. `agreements` has counted them.
+        those of rows in means over the slot. `new` marks rows seen for the first time, in a pool
+        of so many `distinct` rows. `agreements` has counted these rows.
         """
         if self._fit is None:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
         probabilities = evidence.softmax(dim=1)
         observed = observe(probabilities, labels, evidence.shape[1])
-        repeats = torch.where(
-            new, 1.0, self.repeat_weight ** (1 - held_back * agreements.memorising())
-        ).to(observed.known)
+        repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
         self._fit.count(reweight(observed, repeats, age))
@@ -110,7 +107,7 @@ class Calibration:
         self._slots += 1
         self._audited.fade(replaced * self.turnover)
         self._judges = agreements.judges().to(evidence)
-        self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
+        self._settle(agreements.clean_ratio().to(evidence), agreements)
         tempered = evidence / self.temperature
         torch.softmax(tempered, dim=1, out=probabilities)
         at_fit = torch.softmax(evidence / self.fitted.temperature, dim=1).amax(dim=1)
@@ -164,14 +161,14 @@ class Calibration:
         """Take in which labels people found right, among rows drawn at random."""
         self._audited.audit(ids, right)
 
-    def _settle(self, second: Tensor, agreements: Agreements, distinct: float) -> None:
+    def _settle(self, second: Tensor, agreements: Agreements) -> None:
         """Set clean ratio and temperature by the fit, the second reading and the audit."""
         first, temperature = self.fitted
         low, high = self.scattered
         leniency = ((second / first - low) / (high - low)).clamp(0, 1)
         lower = second.clamp_max(first)
         ratio = lower ** (1 - leniency) * first**leniency
-        self._readings = Readings.of(ratio, first, second, agreements, distinct)
+        self._readings = Readings.of(ratio, first, second, agreements)
         if len(self._audited):
             # Where the readings differ, the audit decides between them.
             ratio = self._readings.likeliest(*self._audited.counts())

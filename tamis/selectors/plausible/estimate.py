@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -31,30 +30,21 @@ class Readings(NamedTuple):
     high: Tensor
 
     @classmethod
-    def of(
-        cls,
-        value: Tensor,
-        first: float,
-        second: Tensor,
-        agreements: Agreements,
-        distinct: float = math.inf,
-    ) -> Readings:
+    def of(cls, value: Tensor, first: float, second: Tensor, agreements: Agreements) -> Readings:
         """Return what lies between two readings, widened by what neither of them can know.
 
         It ends below the share of labels that agree with the evidence, as if that were always
         right, and further down by the doubt: wrong labels that lie together may agree with each
         other as often as they differ. Upwards it is wider by the share of rows where the judges
-        differ: there the label may be right, and the evidence wrong. Of few `distinct` rows, a
-        share is known to its standard error only.
+        differ: there the label may be right, and the evidence wrong.
         """
         agreeing, doubt, judges = (
             part.to(value)
             for part in (agreements.agreeing(), agreements.doubt(), agreements.judges())
         )
-        error = DEVIATIONS * (value * (1 - value) / distinct).sqrt() + ALLOWANCE
-        low = agreeing.clamp_max(first) - doubt - error
+        low = agreeing.clamp_max(first) - doubt - ALLOWANCE
         high = second.clamp_min(first)
-        high = high + (1 - high) * (1 - judges) + error
+        high = high + (1 - high) * (1 - judges) + ALLOWANCE
         return cls(value, low.clamp(0, 1), high.clamp(0, 1))
 
     def posterior(self, right: Tensor, wrong: Tensor) -> Tensor:

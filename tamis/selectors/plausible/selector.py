@@ -18,7 +18,6 @@ from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.neighbours import Neighbours
-from tamis.selectors.plausible.reserve import Reserve
 from tamis.selectors.plausible.running import Part, State, join_states, load_states
 from tamis.selectors.sampling import (
     LEAST_PER_PICK,
@@ -63,7 +62,6 @@ class Plausible:
     neighbours: the votes.
     class_balance: scales evidence so that no class is lost.
     first_looks: which rows are new.
-    reserve: rows whose labels are not learned by heart.
     agreements: how often labels, votes and predictions agree, by class.
     calibration: clean ratio, temperature and trust in the evidence.
     confusion: which classes get which labels.
@@ -87,7 +85,6 @@ class Plausible:
     neighbours: Neighbours = field(default_factory=Neighbours)
     class_balance: ClassBalance = field(default_factory=ClassBalance)
     first_looks: FirstLooks = field(default_factory=FirstLooks)
-    reserve: Reserve = field(default_factory=Reserve)
     agreements: Agreements = field(default_factory=Agreements)
     calibration: Calibration = field(default_factory=Calibration)
     confusion: Confusion = field(default_factory=Confusion)
@@ -120,7 +117,6 @@ class Plausible:
         eligible = verdict.plausible | relabelled
         # Where nothing is usable the model has diverged: pick all the same, the trainer finds out.
         good = torch.where(candidates.usable.any(), candidates.usable, can_be_used)
-        good = good & ~(self.reserve.holds(samples.ids) & (candidates.uses >= 1))
         likely = verdict.label_probability.masked_fill(~good, -1)
         likeliest = likely.topk(min(self.least_picks, k, len(rows))).indices
         eligible = eligible.index_fill(0, likeliest, True) & good
@@ -177,14 +173,9 @@ class Plausible:
             candidates.label_shares(), votes, candidates.probabilities, weights
         )
         evidence = self._evidence(votes, probabilities)
-        held_back = self.reserve.holds(ids)
-        self.agreements.update(
-            candidates, votes, probabilities, evidence, held_back, distinct
-        )
+        self.agreements.update(candidates, votes, probabilities, evidence)
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
-        classes = self.calibration.update(
-            evidence, labels, weights, new, held_back, distinct, self.agreements
-        )
+        classes = self.calibration.update(evidence, labels, weights, new, distinct, self.agreements)
         posterior = self.confusion.posterior(candidates, classes, self.clean_ratios())
         likeliest = posterior.topk(2, dim=1)
         self.confusion.update(candidates, posterior, likeliest.indices)
@@ -267,7 +258,7 @@ class Plausible:
 
     def _weights(self, margin: Tensor, learned: Tensor) -> Tensor:
         """Return what the probability of each pick is proportional to."""
-        power = self.difficulty_weight * self.agreements.difficulty(self.calibration.clean_ratio)
+        power = self.difficulty_weight * self.agreements.evenness()
         return margin.clamp_min(1e-4) ** self.confidence_weight * (1.01 - learned) ** power
 
 

@@ -32,9 +32,8 @@ def update(
     rows = double(make_candidates(24, 4, 3, seed))
     evidence, is_new = 3 * rows.probabilities.log(), torch.arange(24) < new
     agreements = agreements or Agreements()
-    none = torch.zeros_like(is_new)
-    agreements.update(rows, votes_of(rows), rows.probabilities, evidence, none, distinct)
-    counted = (evidence, rows.labels, rows.weights(), is_new, none, distinct, agreements)
+    agreements.update(rows, votes_of(rows), rows.probabilities, evidence)
+    counted = (evidence, rows.labels, rows.weights(), is_new, distinct, agreements)
     return rows, evidence, rule.update(*counted)
 
 
@@ -68,7 +67,7 @@ def agreeing(share: float, judges: float = 1.0) -> Agreements:
     labels = (torch.arange(100) + (torch.arange(100) >= 100 * share)) % 4
     rows = rows._replace(probabilities=confident, labels=labels)
     found = Agreements()
-    found.update(rows, votes, confident, confident, torch.zeros(100, dtype=torch.bool), math.inf)
+    found.update(rows, votes, confident, confident)
     return found
 
 
@@ -77,8 +76,8 @@ def settled(rule: Calibration, agreements: Agreements, fitted: Fitted) -> Calibr
     update(rule, 0)
     rule.fitted, rule.refit_every, rule.early_refits = fitted, 10**6, ()
     rows = double(make_candidates(24, 4, 3, 1))
-    evidence, none = 3 * rows.probabilities.log(), torch.zeros(24, dtype=torch.bool)
-    rule.update(evidence, rows.labels, rows.weights(), none, none, math.inf, agreements)
+    evidence, new = 3 * rows.probabilities.log(), torch.zeros(24, dtype=torch.bool)
+    rule.update(evidence, rows.labels, rows.weights(), new, math.inf, agreements)
     return rule
 
 

@@ -21,11 +21,10 @@ def readings(value: float = 0.7, low: float = 0.6, high: float = 0.95) -> Readin
 def agreeing(labels: float, judges: float, evenness: float) -> Agreements:
     """Return agreements with these shares."""
     rule = Agreements()
-    sums = {"rows": 1, "confident": 1, "judges": judges, "agreeing": labels, "misses": 1 - labels}
-    sums["confident_misses"] = (1 - labels) * evenness
-    state = {f"all.{name}.value": torch.tensor(x, dtype=torch.float64) for name, x in sums.items()}
-    one = torch.ones((), dtype=torch.float64)
-    rule.load_state_dict(state | {"memorising": 0 * one, "slots": one})
+    rule._agreeing.update(torch.tensor([labels / 2, labels / 2], dtype=torch.float64))
+    rule._judges.update(torch.tensor(judges, dtype=torch.float64))
+    rule._misses.update(torch.tensor(1 - labels, dtype=torch.float64))
+    rule._confident_misses.update(torch.tensor((1 - labels) * evenness, dtype=torch.float64))
     return rule
 
 
