@@ -11,7 +11,7 @@ from tamis.distributed.corrections import gather_rows
 from tamis.distributed.group import Ranks
 from tamis.distributed.shard import Shard
 from tamis.model_view import ModelView
-from tamis.model_view.growth import lowest_normaliser
+from tamis.model_view.growth import SUMS, mean_normaliser
 from tamis.training.growth import level_of
 
 
@@ -35,11 +35,11 @@ def count_needed(ranks: Ranks, arrived: Sequence[Samples]) -> int:
 
 
 def shared_level(ranks: Ranks, view: ModelView, shards: Sequence[Shard]) -> float | None:
-    """Return what log normalisers of predictions are hardly ever below, over all ranks."""
+    """Return the level of logits, over the rows held on all ranks."""
     pools = [shard.buffer.pool() if len(shard.buffer) else NO_SAMPLES for shard in shards]
-    none = torch.empty(0, 3, dtype=torch.float64)
+    none = torch.empty(0, SUMS, dtype=torch.float64)
     mine = torch.cat([none, *(level_of(view, pool)[None] for pool in pools)]).to(ranks.device)
-    total = torch.zeros(3, dtype=torch.float64)
+    total = torch.zeros(SUMS, dtype=torch.float64)
     for sums in gather_rows(ranks, mine).cpu():  # one by one: ranks must not change the rounding
         total += sums
-    return lowest_normaliser(total)
+    return mean_normaliser(total)

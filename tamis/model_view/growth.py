@@ -12,10 +12,13 @@ from tamis.errors import GrowthError
 from tamis.model_view.memory import State
 from tamis.model_view.passes import last_linear
 
-FIRST_SHARE = 0.01
-"""Probability of a new class at a row whose logits are as low as those of few: predictions for
-other classes hardly change. Its gradient is that of any class that is not predicted, so that it
-learns at once."""
+FIRST_SHARE = 0.003
+"""Mean probability of a new class: predictions for other classes hardly change. Its gradient is
+that of any class that is not predicted, so that it learns at once."""
+LARGEST = 500.0
+"""Log normaliser beyond which all count the same: no exponential of it overflows."""
+SUMS = 2
+"""How many numbers `normaliser_sums` returns."""
 
 
 class HeadGrowth(NamedTuple):
@@ -32,7 +35,7 @@ class HeadGrowth(NamedTuple):
 
     @classmethod
     def of(cls, model: nn.Module, classes: int, level: float | None) -> HeadGrowth:
-        """Return the growth of a model whose log normaliser is hardly ever below `level`.
+        """Return the growth of a model whose log normaliser is `level`, by its mean inverse.
 
         None where no row is known to measure it by: it is then that of inputs of 0.
         """
@@ -100,17 +103,18 @@ def count_outputs(model: nn.Module) -> int:
 
 
 def normaliser_sums(logits: Tensor) -> Tensor:
-    """Return the number of rows, and the sum and the sum of squares of their log normalisers."""
+    """Return the number of rows, and the sum of their inverse normalisers."""
     found = logits.double().logsumexp(dim=1)
-    found = found[found.isfinite()]
+    found = found[found.isfinite()].clamp_min(-LARGEST)
     count = torch.tensor(float(len(found)), dtype=torch.float64, device=found.device)
-    return torch.stack([count, found.sum(), found.square().sum()])
+    return torch.stack([count, (-found).exp().sum()])
 
 
-def lowest_normaliser(sums: Tensor) -> float | None:
-    """Return the log normaliser two deviations below the mean; None of no rows."""
-    count, total, squares = sums.tolist()
-    if not count:
-        return None
-    mean = total / count
-    return float(mean - 2 * math.sqrt(max(0.0, squares / count - mean**2)))
+def mean_normaliser(sums: Tensor) -> float | None:
+    """Return the log normaliser of the mean inverse normaliser; None of no rows.
+
+    A unit whose logit is so much, everywhere, has a mean probability of 1 at the most: rows of
+    low logits count, and not those of a few huge ones.
+    """
+    count, inverse = sums.tolist()
+    return -math.log(max(inverse / count, math.exp(-LARGEST))) if count else None

@@ -19,7 +19,7 @@ from tamis.monitoring import Accuracy
 from tamis.monitoring.metrics import count_classes
 from tamis.sources import BadInputError, Validator
 from tamis.training.divergence import Divergence
-from tamis.training.growth import check_parts, grow_parts, lowest_level
+from tamis.training.growth import check_parts, grow_parts, mean_level
 from tamis.training.learner import Learner, check_counts
 from tamis.training.report import Compared, Outcome, SlotReport
 
@@ -211,8 +211,8 @@ class BaseTrainer(ABC):
         return [part for part in self._parts().values() if not any(part is one for one in own)]
 
     def _level(self) -> float | None:
-        """Return what log normalisers of predictions are hardly ever below; None if not known."""
-        return lowest_level(self.averaged, self.held())
+        """Return the level of logits over some of the rows held; None where no row is."""
+        return mean_level(self.averaged, self.held())
 
     def _grow(self, classes: int, level: float | None) -> None:
         self._built, self.grown = self._built or self._settings(), classes

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from tamis.data import Samples
 from tamis.errors import GrowthError
 from tamis.model_view import ModelView
-from tamis.model_view.growth import lowest_normaliser, normaliser_sums
+from tamis.model_view.growth import SUMS, mean_normaliser, normaliser_sums
 
 LOOKED = 256
 """Rows held that the first bias of a new class is chosen by."""
@@ -74,10 +74,10 @@ def can_be_padded(value: object, parameter: Tensor) -> bool:
 def level_of(view: ModelView, held: Samples) -> Tensor:
     """Return the sums that the level of logits is measured by, over some of the rows held."""
     if not len(held):
-        return torch.zeros(3, dtype=torch.float64)
+        return torch.zeros(SUMS, dtype=torch.float64)
     return normaliser_sums(view.logits(held.inputs[-LOOKED:])).cpu()
 
 
-def lowest_level(view: ModelView, held: Samples) -> float | None:
-    """Return what log normalisers are hardly ever below; None where no row is held."""
-    return lowest_normaliser(level_of(view, held))
+def mean_level(view: ModelView, held: Samples) -> float | None:
+    """Return the level of logits over some of the rows held; None where no row is."""
+    return mean_normaliser(level_of(view, held))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,10 +13,12 @@ from torch.nn.utils.parametrizations import weight_norm
 from tamis.errors import GrowthError
 from tamis.model_view import Average, ModelView, Window
 from tamis.model_view.growth import (
+    FIRST_SHARE,
+    SUMS,
     HeadGrowth,
     check_head,
     count_outputs,
-    lowest_normaliser,
+    mean_normaliser,
     normaliser_sums,
 )
 from tamis.model_view.passes import last_linear
@@ -50,7 +53,7 @@ def test_old_predictions_hardly_change(factory: Callable[..., nn.Module]) -> Non
     view = ModelView(model)
     before, parameters = view.probabilities(inputs), list(model.parameters())
     check_head(model)
-    level = lowest_normaliser(normaliser_sums(view.logits(inputs)))
+    level = mean_normaliser(normaliser_sums(view.logits(inputs)))
     HeadGrowth.of(model, 5, level).grow(model)
     after = view.probabilities(inputs)
     assert after.shape == (40, 5)
@@ -83,7 +86,7 @@ def test_window_and_average_grow_by_the_same_units() -> None:
         assert state["2.weight"][:3].equal(before)
     for state in [*window.states(model), *average.states(model), dict(model.named_parameters())]:
         assert state["2.weight"][3].tolist() == [0] * 6
-        assert state["2.bias"][3].item() == pytest.approx(2 + torch.tensor(0.01).log().item())
+        assert state["2.bias"][3].item() == pytest.approx(2 + math.log(FIRST_SHARE))
     for memory in (window, average):
         memory.update(model)
         assert ModelView(model, memory).probabilities(torch.rand(2, 4)).shape == (2, 4)
@@ -97,15 +100,23 @@ def test_without_biases_a_new_class_is_never_the_likeliest() -> None:
     assert model(inputs).argmax(dim=1).equal(before)
 
 
-def test_the_level_is_two_deviations_below_the_mean() -> None:
-    logits = torch.randn(500, 4, dtype=torch.float64)
-    logits[3] = torch.nan
-    values = [row.exp().sum().log().item() for row in logits if not row.isnan().any()]
-    mean = sum(values) / len(values)
-    deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
+def test_a_new_class_has_the_mean_probability_of_its_first_share() -> None:
+    logits = 3 * torch.randn(500, 4, dtype=torch.float64)
+    logits[3], logits[7] = torch.nan, 1e4  # one row of huge logits does not move it
+    found = [row.exp().sum().item() for row in logits if row.abs().max() < 100]
+    inverse = sum(1 / value for value in found) / (len(found) + 1)
     parts = [normaliser_sums(part) for part in logits.split(100)]
-    assert lowest_normaliser(sum(parts)) == pytest.approx(mean - 2 * deviation)
-    assert lowest_normaliser(torch.zeros(3)) is None
+    level = mean_normaliser(sum(parts))
+    assert level == pytest.approx(-math.log(inverse))
+    shares = [math.exp(level) * FIRST_SHARE / value for value in found]
+    assert sum(shares) / len(shares) == pytest.approx(FIRST_SHARE, rel=0.01)
+    assert mean_normaliser(torch.zeros(SUMS)) is None
+
+
+@pytest.mark.parametrize("logit", [-1e30, 1e30])
+def test_no_logits_are_too_large_for_a_level(logit: float) -> None:
+    sums = normaliser_sums(torch.full((3, 4), logit))
+    assert abs(mean_normaliser(sums)) <= 500 + 1e-6
 
 
 def tied() -> nn.Module:

@@ -107,7 +107,7 @@ class Calibration:
         self._slots += 1
         self._audited.fade(replaced * self.turnover)
         self._judges = agreements.judges().to(evidence)
-        self._settle(agreements.clean_ratio().to(evidence), agreements)
+        self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
         tempered = evidence / self.temperature
         torch.softmax(tempered, dim=1, out=probabilities)
         at_fit = torch.softmax(evidence / self.fitted.temperature, dim=1).amax(dim=1)
@@ -161,14 +161,14 @@ class Calibration:
         """Take in which labels people found right, among rows drawn at random."""
         self._audited.audit(ids, right)
 
-    def _settle(self, second: Tensor, agreements: Agreements) -> None:
+    def _settle(self, second: Tensor, agreements: Agreements, distinct: float) -> None:
         """Set clean ratio and temperature by the fit, the second reading and the audit."""
         first, temperature = self.fitted
         low, high = self.scattered
         leniency = ((second / first - low) / (high - low)).clamp(0, 1)
         lower = second.clamp_max(first)
         ratio = lower ** (1 - leniency) * first**leniency
-        self._readings = Readings.of(ratio, first, second, agreements)
+        self._readings = Readings.of(ratio, first, second, agreements, distinct)
         if len(self._audited):
             # Where the readings differ, the audit decides between them.
             ratio = self._readings.likeliest(*self._audited.counts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -30,21 +31,30 @@ class Readings(NamedTuple):
     high: Tensor
 
     @classmethod
-    def of(cls, value: Tensor, first: float, second: Tensor, agreements: Agreements) -> Readings:
+    def of(
+        cls,
+        value: Tensor,
+        first: float,
+        second: Tensor,
+        agreements: Agreements,
+        distinct: float = math.inf,
+    ) -> Readings:
         """Return what lies between two readings, widened by what neither of them can know.
 
         It ends below the share of labels that agree with the evidence, as if that were always
         right, and further down by the doubt: wrong labels that lie together may agree with each
         other as often as they differ. Upwards it is wider by the share of rows where the judges
-        differ: there the label may be right, and the evidence wrong.
+        differ: there the label may be right, and the evidence wrong. Shares of few `distinct` rows
+        have a standard error on top.
         """
         agreeing, doubt, judges = (
             part.to(value)
             for part in (agreements.agreeing(), agreements.doubt(), agreements.judges())
         )
-        low = agreeing.clamp_max(first) - doubt - ALLOWANCE
+        error = DEVIATIONS * (value * (1 - value) / distinct).sqrt() + ALLOWANCE
+        low = agreeing.clamp_max(first) - doubt - error
         high = second.clamp_min(first)
-        high = high + (1 - high) * (1 - judges) + ALLOWANCE
+        high = high + (1 - high) * (1 - judges) + error
         return cls(value, low.clamp(0, 1), high.clamp(0, 1))
 
     def posterior(self, right: Tensor, wrong: Tensor) -> Tensor:

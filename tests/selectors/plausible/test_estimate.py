@@ -34,6 +34,13 @@ def test_scattered_noise_and_certain_judges_leave_a_narrow_band() -> None:
     assert found.estimate(NONE, NONE)[1:] == pytest.approx((0.7 - ALLOWANCE, 0.71 + ALLOWANCE))
 
 
+def test_few_rows_widen_it_by_their_standard_error() -> None:
+    one = torch.ones((), dtype=torch.float64)
+    found = Readings.of(0.7 * one, 0.7, 0.7 * one, agreeing(0.7, 1, 1), distinct=84)
+    error = DEVIATIONS * math.sqrt(0.7 * 0.3 / 84) + ALLOWANCE
+    assert found.estimate(NONE, NONE)[1:] == pytest.approx((0.7 - error, 0.7 + error))
+
+
 def test_readings_that_differ_doubt_and_judges_that_differ_widen_it() -> None:
     one = torch.ones((), dtype=torch.float64)
     found = Readings.of(0.75 * one, 0.9, 0.75 * one, agreeing(0.7, 0.8, 0.5))
