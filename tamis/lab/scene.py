@@ -106,8 +106,9 @@ def two_gaussians(folder: Path | None = None) -> DataSet:
     The paper's 100 would measure an accuracy to 5 points.
     """
     others = gaussians(folder, samples=9000, seed=1)
-    tested = {"test_inputs": others.test_inputs, "test_labels": others.test_labels}
-    return replace(gaussians(folder), **tested)
+    return replace(
+        gaussians(folder), test_inputs=others.test_inputs, test_labels=others.test_labels
+    )
 
 
 BASES = {
