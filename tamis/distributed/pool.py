@@ -129,6 +129,11 @@ class SharedPool:
         shards = self._shard_of[positions]
         return [(shard, (shards == shard.number).nonzero()[:, 0]) for shard in self.own]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the inputs."""
+        return self._blank.dtype
+
     def inputs(self, shard: Shard, positions: Tensor) -> Tensor:
         """Return the inputs of rows of a shard of this rank."""
         return shard.inputs(self._row_of[positions])

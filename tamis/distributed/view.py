@@ -7,6 +7,7 @@ from torch import Tensor
 from tamis.distributed.pool import SharedPool
 from tamis.model_view import ModelView
 from tamis.model_view.passes import at_least_float
+from tamis.model_view.sketch import is_names, sketch
 from tamis.model_view.view import Measure
 
 
@@ -39,6 +40,12 @@ class SharedModel(ModelView):
             return super().features_and_probabilities(inputs)
         features = at_least_float(self.features(inputs))
         return features, self.probabilities_at(features)
+
+    def sketch(self, inputs: Tensor) -> Tensor:
+        """Return each input in few numbers, computed where it is."""
+        if is_names(self.pool.dtype):
+            return inputs[:, :0].float()
+        return self.pool.ask(inputs[:, 0], lambda rows, _: sketch(rows))
 
     def _mean(
         self,

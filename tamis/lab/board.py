@@ -21,6 +21,7 @@ from tamis.lab.methods import METHODS, VARIANTS, Method
 from tamis.lab.scene import PLACES, Scene
 from tamis.lab.suites import Spot, spots
 from tamis.monitoring import CollapseWarning, Monitor
+from tamis.review import LabelScorer
 from tamis.streams import DataSet
 
 PATIENCE = 200
@@ -51,8 +52,9 @@ class Result(Cell):
     the selector takes the clean ratio to be, where it has an opinion. `machine` is what it ran on.
     `clean_ratio_low` and `clean_ratio_high` are the ends of the selector's band, `clean_ratio_true`
     is the share of right labels among the rows held at the end. `inside` is the share of slots in
-    which the band holds the truth. `rare_recall` is the mean recall of the rarest third of the
-    classes, where they have a long tail.
+    which the band holds the truth. `separation` is how often a wrong label has a higher score than
+    a right one, among the rows held at the end. `rare_recall` is the mean recall of the rarest
+    third of the classes, where they have a long tail.
     """
 
     accuracy: float
@@ -72,6 +74,7 @@ class Result(Cell):
     clean_ratio_true: float = math.nan
     inside: float = math.nan
     rare_recall: float = math.nan
+    separation: float = math.nan
 
 
 @dataclass
@@ -160,6 +163,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
         clean_ratio_true=true_ratio(runner),
         inside=band.share,
         rare_recall=rare_recall(runner, scene),
+        separation=separation(runner),
     )
 
 
@@ -201,6 +205,27 @@ def true_ratio(runner: Runner) -> float:
     """Return the share of right labels among the rows held."""
     held: Samples = getattr(runner, "trainer", runner).held()  # type: ignore[union-attr]
     return math.nan if held.clean is None else held.clean.float().mean().item()
+
+
+def separation(runner: Runner) -> float:
+    """Return the area under the ROC curve of the scores of held labels; NaN without wrong ones."""
+    trainer = getattr(runner, "trainer", runner)
+    held: Samples = trainer.held()  # type: ignore[union-attr]
+    view = getattr(trainer, "averaged", None)
+    if view is None or held.clean is None or held.clean.all() or not held.clean.any():
+        return math.nan
+    scores, _ = LabelScorer(view, held).scores(held)
+    return roc_area(scores, ~held.clean)
+
+
+def roc_area(scores: Tensor, wrong: Tensor) -> float:
+    """Return how often a wrong label has the higher score of the two; equal ones count half."""
+    _, where, counts = scores.unique(return_inverse=True, return_counts=True)
+    ranks = counts.cumsum(dim=0).double() - (counts - 1).double() / 2
+    bad = wrong.sum().double()
+    below = ranks[where][wrong].sum() - bad * (bad + 1) / 2
+    area: float = (below / (bad * (~wrong).sum())).item()
+    return area
 
 
 def rare_recall(runner: Runner, scene: Scene) -> float:

@@ -25,6 +25,7 @@ from tamis.model_view.passes import (
     same_but_for_type,
     share_memory,
 )
+from tamis.model_view.sketch import sketch
 
 Measure = Callable[[State, Tensor, Tensor], Tensor]
 MOST_NUMBERS = 2**22
@@ -143,6 +144,10 @@ class ModelView:
         classes = last_linear(self.model)[1].out_features
         joined = self._mean(both, inputs, None, "probabilities")
         return joined[:, classes:], joined[:, :classes]
+
+    def sketch(self, inputs: Tensor) -> Tensor:
+        """Return each input in few numbers, to find similar ones by; names in none."""
+        return sketch(inputs)
 
     def probabilities_at(self, features: Tensor) -> Tensor:
         """Return the probability of each class at known features: no pass through the model."""

@@ -10,11 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 from tamis.data import Samples, Slot
 from tamis.noise import Alarm, Tracker
+from tamis.noise.opinions import Estimates, SeesMemorising
 from tamis.runs.json_lines import JsonObject, Tail, add_line, synced_size, truncate
 from tamis.runs.layout import RunFiles
 
 T = TypeVar("T", bound="OfSlot")
 WRITTEN = (RunFiles.estimates, RunFiles.alarms)
+LEARNED_BY_HEART = "labels learned by heart"
 MALFORMED = (KeyError, TypeError, ValueError)
 
 
@@ -33,6 +35,8 @@ class EstimatePoint:
 
     `by_class` has the clean ratio of every given label, `confusion` the share of each given label
     among the rows of a class. Both may be absent; with more than 128 classes there is no confusion.
+    `held` is what the selector takes the clean ratio of the rows held to be, with its band, where
+    it has an opinion.
     """
 
     slot: int
@@ -42,6 +46,7 @@ class EstimatePoint:
     true: float | None = None
     by_class: tuple[float | None, ...] | None = None
     confusion: tuple[tuple[float, ...], ...] | None = None
+    held: tuple[float, float, float] | None = None
 
     def to_json(self) -> JsonObject:
         """Return the point as a JSON object."""
@@ -50,7 +55,7 @@ class EstimatePoint:
     @classmethod
     def from_json(cls, line: JsonObject) -> EstimatePoint | None:
         """Read a JSON object; None where it is not a point."""
-        by_class, confusion = line.get("by_class"), line.get("confusion")
+        by_class, confusion, held = (line.get(name) for name in ("by_class", "confusion", "held"))
         try:
             return cls(
                 int(line["slot"]),
@@ -62,6 +67,7 @@ class EstimatePoint:
                 None
                 if confusion is None
                 else tuple(tuple(share(part) for part in row) for row in confusion),
+                None if held is None else (share(held[0]), share(held[1]), share(held[2])),
             )
         except MALFORMED:
             return None
@@ -71,6 +77,7 @@ class EstimatePoint:
 class AlarmRecord:
     """An alarm: its slot, what has changed, and the clean ratio before and after.
 
+    That of labels learned by heart has the clean ratio by rows when they were seen first, and now.
     One about a class has its name as `subject`, and no ratios. One about an annotator who has gone
     bad names him, with the shares of his labels that agreed with those of others.
     """
@@ -89,6 +96,11 @@ class AlarmRecord:
         if self.subject:
             shares = f"agreement with others {self.before:.2f} before, {self.after:.2f} after"
             return f"{self.kind.capitalize()} {self.subject} has gone bad: {shares}."
+        if self.kind == LEARNED_BY_HEART:
+            shares = (
+                f"clean ratio {self.before:.2f} when rows were seen first, {self.after:.2f} now"
+            )
+            return f"{self.kind.capitalize()}: {shares}. Believe the first."
         ratios = f"clean ratio {self.before:.2f} before, {self.after:.2f} after"
         return f"The stream has changed: {self.kind}; {ratios}."
 
@@ -116,7 +128,9 @@ class EstimateLog:
     labels every `confusion_every` slots, since that is larger, and only up to 128 classes. Where
     arriving samples carry the ground truth, the true clean ratio since the last line is written
     beside the estimate. Alarms about classes call them by the names in `classes`, which may be set
-    again when classes come up, or by their numbers.
+    again when classes come up, or by their numbers. A `selector` with an opinion of the clean ratio
+    has it written beside that of the tracker, and an alarm where it notices that labels were
+    learned by heart.
 
         estimates = EstimateLog(folder, trainer.tracker)
         for samples in stream:
@@ -127,6 +141,7 @@ class EstimateLog:
         self,
         folder: Path,
         tracker: Tracker,
+        selector: object = None,
         *,
         every: int = 50,
         confusion_every: int = 500,
@@ -137,9 +152,11 @@ class EstimateLog:
         self.folder = folder
         self.tracker = tracker
         self.classes = classes
+        self.selector = selector
         self.every = every
         self.confusion_every = confusion_every
         self._arrived = self._clean = 0
+        self._learned = False
 
     def update(self, slot: Slot, arrived: Samples | None = None) -> None:
         """Write an estimate where one is due, and an alarm where one was raised."""
@@ -152,6 +169,12 @@ class EstimateLog:
         if done % self.every and done % self.confusion_every:
             return
         point = point_of(self.tracker, slot.number, with_confusion=done % self.confusion_every == 0)
+        for alarm in self._memorising(slot.number):
+            add_line(self.folder / RunFiles.alarms, alarm.to_json())
+        found = self.selector.estimate() if isinstance(self.selector, Estimates) else None
+        if found is not None:
+            value, low, high = (round(number, 4) for number in found)
+            point = replace(point, held=(value, low, high))
         true = self._clean / self._arrived if self._arrived else None
         self._arrived = self._clean = 0
         add_line(self.folder / RunFiles.estimates, replace(point, true=true).to_json())
@@ -166,14 +189,26 @@ class EstimateLog:
         if change := self.tracker.pop_change():
             yield AlarmRecord(slot, change.kind, change.before, change.after)
 
+    def _memorising(self, slot: int) -> Iterator[AlarmRecord]:
+        """Yield an alarm where labels have been learned by heart since the last estimate."""
+        found = None
+        if isinstance(self.selector, SeesMemorising):
+            found = self.selector.learned_by_heart()
+        if found and not self._learned:
+            at_first, now = (round(ratio, 4) for ratio in found)
+            yield AlarmRecord(slot, LEARNED_BY_HEART, at_first, now)
+        self._learned = found is not None
+
     def state_dict(self) -> dict[str, Any]:
         """Return the counts, and the sizes of the files."""
         ends = {name: synced_size(self.folder / name) for name in WRITTEN}
-        return {"arrived": self._arrived, "clean": self._clean, "ends": ends}
+        counts = {"arrived": self._arrived, "clean": self._clean, "learned": self._learned}
+        return counts | {"ends": ends}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the counts, and remove the lines that were written since then."""
         self._arrived, self._clean = int(state["arrived"]), int(state["clean"])
+        self._learned = bool(state.get("learned"))
         for name in WRITTEN:
             truncate(self.folder / name, int(state["ends"][name]))
 

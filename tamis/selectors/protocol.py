@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
-from tamis.noise import Estimate
+from tamis.noise.opinions import Estimates
 
 
 class Selector(Protocol):
@@ -51,15 +51,6 @@ class Remembers(Selector, Protocol):
 
     def remove(self, ids: Tensor) -> None:
         """Forget these rows."""
-        ...
-
-
-@runtime_checkable
-class Estimates(Protocol):
-    """A selector that estimates the clean ratio of the rows that it picks from."""
-
-    def estimate(self) -> Estimate | None:
-        """Return the clean ratio with its band; None before the first slot."""
         ...
 
 

@@ -89,7 +89,7 @@ class RunRecorder:
         self.audit = LiveAudit(folder, trainer, self._followed())
         self.estimates: EstimateLog | None = None
         if trainer.tracker:
-            self.estimates = EstimateLog(folder, trainer.tracker, classes=classes)
+            self.estimates = EstimateLog(folder, trainer.tracker, trainer.selector, classes=classes)
         self.stream: object = None
         self.annotated = AnnotatedRows(trainer.annotators)
         self.annotators: AnnotatorLog | None = None

@@ -18,6 +18,7 @@ SIZE = (7.2, 3.4)
 INK, GRID = "#1f2328", "#e5e7eb"
 COLOURS = ("#1f6feb", "#d9822b", "#2f9e64", "#b45f9a", "#8a8f98", "#b7950b")
 TRUE = "#5f8f4e"
+HELD = COLOURS[1]
 ALARM = "#c2410c"
 Curve = tuple[np.ndarray, np.ndarray]
 
@@ -178,6 +179,11 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
             )  # fmt: skip
             values = [point.value for point in run_points]
             axes.plot(slots, values, color=colour, label="estimated" if alone else None)
+            held = [(point.slot, *point.held) for point in run_points if point.held is not None]
+            if held and alone:
+                slots, values, low, high = (list(part) for part in zip(*held, strict=True))
+                axes.fill_between(slots, low, high, color=HELD, alpha=0.12, linewidth=0)
+                axes.plot(slots, values, color=HELD, linestyle="--", label="of the rows held")
             true = [(point.slot, point.true) for point in run_points if point.true is not None]
             if true:
                 axes.plot(
@@ -191,8 +197,11 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     columns: dict[str, list[object]] = {"run": [name for name, _ in rows]} if len(runs) > 1 else {}
     for part in ("slot", "value", "low", "high", "true"):
         columns[part] = [getattr(point, part) for _, point in rows]
+    for at, part in enumerate(("held", "held_low", "held_high")):
+        columns[part] = [point.held[at] if point.held else None for _, point in rows]
     caption = (
-        "Share of arriving labels that are right, as the tracker estimates it, with a 90% band."
+        "Share of arriving labels that are right, as the tracker estimates it, with a 90% band;"
+        " dashed: of the rows held, as the rule takes it to be."
     )
     return Plot("clean_ratio", "Clean ratio of what arrives", caption, columns, draw)
 

@@ -16,7 +16,7 @@ import torch
 
 from tamis.data import Slot
 from tamis.errors import TamisError
-from tamis.selectors.protocol import Estimates
+from tamis.noise.opinions import Estimates
 from tamis.sources import BacklogError, BadRecordError, Journal, Schema, SchemaRows
 from tamis.sources.journal_lines import encode_record
 from tamis.sources.rows import has_inputs

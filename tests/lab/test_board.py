@@ -135,3 +135,11 @@ def test_classes_that_vanish_from_the_picks_are_counted(monkeypatch) -> None:
     monkeypatch.setattr(board, "METHODS", (blind,))
     monkeypatch.setattr(board, "PATIENCE", 20)
     assert run_cell(Cell("blind", "digits", "symmetric", 0.7, SLOTS, 0)).lost == 2
+
+
+def test_separation_is_that_of_a_loop_over_pairs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(20, (90,), generator=generator) / 20  # many are equal
+    wrong = torch.rand(90, generator=generator) < 0.2 + 0.5 * scores
+    pairs = [(a > b) + 0.5 * (a == b) for a in scores[wrong] for b in scores[~wrong]]
+    assert board.roc_area(scores, wrong) == pytest.approx(float(sum(pairs)) / len(pairs))

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from tamis import Alarm, Naive, Replay, Samples, Sliding, Tracker, Trainer
+from tamis.noise.tracker import Estimate
 from tamis.runs import AlarmRecord, EstimateHistory, EstimateLog, EstimatePoint, add_line
 from tamis.runs.estimates import point_of
 from tamis.streams import Steps, Symmetric
@@ -137,3 +138,40 @@ def test_alarms_of_one_slot_are_all_read(tmp_path: Path) -> None:
     add_line(tmp_path / "alarms.jsonl", {"slot": 8, "kind": "noise"})  # of no use
     history.refresh()
     assert history.alarms == [alarms[0], again]
+
+
+class Opinion(Naive):
+    """A selector whose opinion of the clean ratio is set by hand."""
+
+    heart: tuple[float, float] | None = None
+
+    def estimate(self) -> Estimate:
+        return Estimate(0.61234, 0.5, 0.7)
+
+    def learned_by_heart(self) -> tuple[float, float] | None:
+        return self.heart
+
+
+def test_labels_learned_by_heart_raise_one_alarm(tmp_path: Path, blobs, blob_model) -> None:
+    """And another when they are again; a resumed run does not raise the same one twice."""
+    selector = Opinion()
+    rule = torch.optim.SGD(blob_model.parameters(), 0.1)
+    trainer = Trainer(blob_model, rule, selector, Sliding(100), k=8)
+    trainer.step((blobs.inputs, blobs.labels))
+    log = EstimateLog(tmp_path, Tracker(3), every=1, selector=selector)
+    for found in (None, (0.2, 0.97), (0.2, 0.96), None, (0.31, 0.99)):
+        selector.heart = found
+        log.update(trainer.step(None))
+        state = log.state_dict()
+        log = EstimateLog(tmp_path, Tracker(3), every=1, selector=selector)
+        log.load_state_dict(state)
+    history = EstimateHistory(tmp_path)
+    assert [(alarm.slot, alarm.before, alarm.after) for alarm in history.alarms] == [
+        (2, 0.2, 0.97),
+        (5, 0.31, 0.99),
+    ]
+    assert history.alarms[0].text == (
+        "Labels learned by heart: clean ratio 0.20 when rows were seen first, 0.97 now."
+        " Believe the first."
+    )
+    assert all(point.held == (0.6123, 0.5, 0.7) for point in history.points)

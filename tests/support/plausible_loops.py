@@ -14,6 +14,7 @@ from tamis.selectors.plausible import (
     Calibration,
     ClassBalance,
     Confusion,
+    InputVotes,
     Neighbours,
 )
 from tamis.selectors.plausible.candidates import Candidates
@@ -98,6 +99,16 @@ class ClassBalanceLoops:
         return [normalise([row[c] * wanted[c] / found[c] for c in self.classes]) for row in rows]
 
 
+class InputVoteLoops:
+    def __init__(self, classes: int, rule: InputVotes) -> None:
+        self.neighbours = NeighbourLoops(classes, rule.neighbours)
+        self.class_balance = ClassBalanceLoops(classes, rule.class_balance)
+
+    def update(self, inputs: list[Row], labels: list[int], uses: Row, ids: list[int]) -> list[Row]:
+        votes = self.neighbours.update(inputs, labels, uses, ids, 1.0)
+        return self.class_balance.update(labels, votes, votes)[0]
+
+
 class AgreementLoops:
     """Counts of rows, one at a time."""
 
@@ -106,6 +117,7 @@ class AgreementLoops:
         self.judged, self.rows, self.agreeing, self.missed, self.confident = (
             Mean(rule.pace) for _ in range(5)
         )
+        self.confirmed, self.backed = Mean(rule.pace), Mean(rule.pace)
 
     def update(
         self,
@@ -114,10 +126,12 @@ class AgreementLoops:
         probabilities: list[Row],
         evidence: list[Row],
         predicted: list[Row] | None = None,
+        by_inputs: list[Row] | None = None,
     ) -> None:
         """`predicted` are probabilities before they are scaled by class, where they are."""
         self.slots += 1
-        for each in (self.judged, self.rows, self.agreeing, self.missed, self.confident):
+        means = (self.judged, self.rows, self.agreeing, self.missed, self.confident)
+        for each in (*means, self.confirmed, self.backed):
             each.pace = max(self.rule.pace, 1 / self.slots)
         named = [[row.index(max(row)) for row in part] for part in (votes, probabilities, evidence)]
         self.judged.update([[float(a == b)] for a, b in zip(*named[:2], strict=True)])
@@ -132,6 +146,10 @@ class AgreementLoops:
         confident = [m for m, top in zip(misses, confidence, strict=True) if top >= median]
         self.missed.update([[m] for m in misses])
         self.confident.update([[m] for m in confident])
+        if by_inputs is not None:
+            near = [row.index(max(row)) for row in by_inputs]
+            self.confirmed.update([[float(a == b)] for a, b in zip(near, named[2], strict=True)])
+            self.backed.update([[float(a == b)] for a, b in zip(near, labels, strict=True)])
 
     @property
     def judges(self) -> float:
@@ -143,11 +161,22 @@ class AgreementLoops:
         right = min(max(self.judges ** (0.5 + 0.5 * shared), 1.5 / self.classes), 0.995)
         coincidence = (1 - right) / (self.classes - 1)
         ratio = (sum(self.agreeing.value) - coincidence) / (right - coincidence)
+        if self.confirmed.value is not None:
+            ratio = max(ratio, self.backed.value[0] / max(self.confirmed.value[0], 1e-3))
         return min(max(ratio, 1 / self.classes), 0.995)
+
+    def standing(self) -> float:
+        return min(max(2 * self.judges - 1, 0), 1)
+
+    def confirmation(self) -> float:
+        if self.confirmed.value is None:
+            return 1.0
+        low, high = self.rule.confirmed_by
+        return min(max((self.confirmed.value[0] - low) / (high - low), 0), 1)
 
     def by_class(self) -> Row:
         mean = max(sum(self.agreeing.value), 1e-3)
-        power = min(max(2 * self.judges - 1, 0), 1)
+        power = self.standing()
         prior = self.rule.prior_share
         pairs = zip(self.rows.value, self.agreeing.value, strict=True)
         return [((a + prior * mean) / (n + prior) / mean) ** power for n, a in pairs]
@@ -174,17 +203,18 @@ class CalibrationLoops:
             self.fitted = self.tracker.fit(distinct)
         self.slots += 1
         self.judges = agreed.judges
-        self.settle(agreed.clean_ratio())
+        self.settle(agreed.clean_ratio(), agreed.confirmation())
         tempered = [[e / self.temperature for e in row] for row in evidence]
         (trust,) = self.confidence.update([[max(softmax(row))] for row in tempered])
         self.lasting += self.rule.lasting_pace * (min(trust, self.judges) - self.lasting)
         return self.calibrate(evidence)
 
-    def settle(self, second: float) -> None:
-        """The second reading counts where it is lower, the fit where both agree."""
+    def settle(self, second: float, confirmation: float) -> None:
+        """The second reading counts where it is lower and confirmed, the fit elsewhere."""
         first, temperature = self.fitted
         low, high = self.rule.scattered
         leniency = min(max((second / first - low) / (high - low), 0), 1)
+        leniency = 1 - (1 - leniency) * confirmation
         self.ratio = min(second, first) ** (1 - leniency) * first**leniency
         self.temperature = temperature**leniency if temperature > 1 else temperature
 
@@ -250,7 +280,8 @@ def make_candidates(rows: int, classes: int, width: int, seed: int) -> Candidate
     labels = torch.where(wrong, (true + 1) % classes, true)
     uses = torch.randint(9, (rows,), generator=generator).float()
     usable = torch.ones(rows, dtype=torch.bool)
-    return Candidates(features, logits.softmax(dim=1), labels, usable, uses)
+    inputs = 2 * centres[true] + torch.randn(rows, width, generator=generator)
+    return Candidates(features, logits.softmax(dim=1), labels, usable, uses, inputs)
 
 
 def part_of(candidates: Candidates, rows: Tensor) -> Candidates:
@@ -263,6 +294,7 @@ def double(candidates: Candidates, scale: float = 1.0, uses: float = 1.0) -> Can
         features=(candidates.features * scale).double(),
         probabilities=candidates.probabilities.double(),
         uses=(candidates.uses * uses).double(),
+        inputs=candidates.inputs.double(),
     )
 
 

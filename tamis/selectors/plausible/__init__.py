@@ -5,6 +5,7 @@ from tamis.selectors.plausible.calibration import Calibration
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
+from tamis.selectors.plausible.input_votes import InputVotes
 from tamis.selectors.plausible.neighbours import Neighbours
 from tamis.selectors.plausible.selector import Plausible
 
@@ -14,6 +15,7 @@ __all__ = [
     "ClassBalance",
     "Confusion",
     "FirstLooks",
+    "InputVotes",
     "Neighbours",
     "Plausible",
 ]

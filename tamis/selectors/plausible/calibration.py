@@ -15,6 +15,9 @@ from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.estimate import AuditCounts, Readings
 from tamis.selectors.plausible.running import Part, RunningMean, State, join_states, load_states
 
+ROOM = 0.1
+"""How far the clean ratio may rise above that of rows when they were seen first."""
+
 
 class Fitted(NamedTuple):
     """Clean ratio and temperature by the agreement at every level of confidence."""
@@ -35,7 +38,10 @@ class Calibration:
     labels lie together they are not, but the model has half learned them, and the fit is as happy:
     its clean ratio comes out near 1 and its temperature high, so that every label is plausible.
     `Agreements` has a second reading of the clean ratio. Where both readings agree, noise is
-    scattered, and the fit counts. Where the second is lower, it counts, and the temperature is 1.
+    scattered, and the fit counts. Where the second is lower, it counts, and the temperature is 1;
+    but the less so the less votes by inputs confirm the evidence, for then its data are hard.
+    Neither counts where it is far above what rows gave when they were seen first: then labels have
+    been learned by heart.
 
     Evidence counts by the trust that it has earned, the running mean of its confidence at that
     temperature, and at most by the share of rows where votes and predictions agree: nearly nothing
@@ -166,7 +172,10 @@ class Calibration:
         first, temperature = self.fitted
         low, high = self.scattered
         leniency = ((second / first - low) / (high - low)).clamp(0, 1)
-        lower = second.clamp_max(first)
+        leniency = 1 - (1 - leniency) * torch.as_tensor(agreements.confirmation()).to(leniency)
+        most = agreements.clean_ratio_at_first().to(second) + ROOM
+        leniency = leniency * (1 - (first - most) / (2 * ROOM)).clamp(0, 1)
+        lower = second.clamp_max(first).minimum(most)
         ratio = lower ** (1 - leniency) * first**leniency
         self._readings = Readings.of(ratio, first, second, agreements, distinct)
         if len(self._audited):

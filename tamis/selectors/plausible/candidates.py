@@ -18,13 +18,17 @@ in a running mean it would outweigh all others, and its square may overflow."""
 
 
 class Candidates(NamedTuple):
-    """Rows as the averaged model sees them. An unusable row has zeros in place of its numbers."""
+    """Rows as the averaged model sees them. An unusable row has zeros in place of its numbers.
+
+    `inputs` are what was given, in few numbers each, or in none.
+    """
 
     features: Tensor
     probabilities: Tensor
     labels: Tensor
     usable: Tensor
     uses: Tensor
+    inputs: Tensor
 
     @property
     def classes(self) -> int:
@@ -69,6 +73,7 @@ def look(samples: Samples, view: ModelView, usable: Tensor) -> Candidates:
         samples.labels.clamp_min(0),
         usable,
         samples.uses.to(probabilities.dtype),
+        view.sketch(samples.inputs).to(probabilities.dtype),
     )
 
 

@@ -43,9 +43,10 @@ class Readings(NamedTuple):
 
         It ends below the share of labels that agree with the evidence, as if that were always
         right, and further down by the doubt: wrong labels that lie together may agree with each
-        other as often as they differ. Upwards it is wider by the share of rows where the judges
-        differ: there the label may be right, and the evidence wrong. Shares of few `distinct` rows
-        have a standard error on top.
+        other as often as they differ. It ends no higher than what rows gave when they were seen
+        first, before they could be learned by heart. Upwards it is wider by the share of rows
+        where the judges differ: there the label may be right, and the evidence wrong. Shares of few
+        `distinct` rows have a standard error on top.
         """
         agreeing, doubt, judges = (
             part.to(value)
@@ -53,6 +54,7 @@ class Readings(NamedTuple):
         )
         error = DEVIATIONS * (value * (1 - value) / distinct).sqrt() + ALLOWANCE
         low = agreeing.clamp_max(first) - doubt - error
+        low = torch.minimum(low, agreements.clean_ratio_at_first().to(value) - error)
         high = second.clamp_min(first)
         high = high + (1 - high) * (1 - judges) + error
         return cls(value, low.clamp(0, 1), high.clamp(0, 1))

@@ -17,6 +17,7 @@ from tamis.selectors.plausible.candidates import Candidates, look
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
+from tamis.selectors.plausible.input_votes import InputVotes
 from tamis.selectors.plausible.neighbours import Neighbours
 from tamis.selectors.plausible.running import Part, State, join_states, load_states
 from tamis.selectors.sampling import (
@@ -27,6 +28,10 @@ from tamis.selectors.sampling import (
     is_trainable,
     trainable,
 )
+
+LEARNED = 0.3
+"""How far the clean ratio is above that of rows when they were seen first where labels have been
+learned by heart."""
 
 
 class Verdict(NamedTuple):
@@ -60,6 +65,7 @@ class Plausible:
     Parameters
     ----------
     neighbours: the votes.
+    input_votes: votes by inputs, against which labels and evidence are held.
     class_balance: scales evidence so that no class is lost.
     first_looks: which rows are new.
     agreements: how often labels, votes and predictions agree, by class.
@@ -69,9 +75,10 @@ class Plausible:
         the labels that it judges.
     model_weight: power of the model's probabilities in the evidence.
     smoothing: added to votes and probabilities, so that neither alone rules a class out.
-    confidence_weight: power of the margin in the probability of a pick.
-    difficulty_weight: power of the gradient in the probability of a pick where noise is scattered;
-        elsewhere it is less, by `Agreements.evenness`.
+    confidence_weight: power of the margin in the probability of a pick where the judges agree;
+        elsewhere it is less, by `Agreements.standing`.
+    difficulty_weight: power of the gradient where, on top, noise is scattered; elsewhere it is
+        less, by `Agreements.evenness`.
     pseudo_labels: also pick rows whose label is not plausible, with the posterior as target.
     use_unlabelled: do so with rows that have no label, too.
     pseudo_label_confidence: least probability of the most likely class of such a row.
@@ -83,6 +90,7 @@ class Plausible:
     preferred_warm_up: ClassVar = 0
 
     neighbours: Neighbours = field(default_factory=Neighbours)
+    input_votes: InputVotes = field(default_factory=InputVotes)
     class_balance: ClassBalance = field(default_factory=ClassBalance)
     first_looks: FirstLooks = field(default_factory=FirstLooks)
     agreements: Agreements = field(default_factory=Agreements)
@@ -173,7 +181,8 @@ class Plausible:
             candidates.label_shares(), votes, candidates.probabilities, weights
         )
         evidence = self._evidence(votes, probabilities)
-        self.agreements.update(candidates, votes, probabilities, evidence)
+        by_inputs = self.input_votes.update(candidates, ids)
+        self.agreements.update(candidates, votes, probabilities, evidence, by_inputs, new, distinct)
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
         classes = self.calibration.update(evidence, labels, weights, new, distinct, self.agreements)
         posterior = self.confusion.posterior(candidates, classes, self.clean_ratios())
@@ -197,6 +206,16 @@ class Plausible:
         found = self.estimate()
         return None if found is None else (found.low, found.high)
 
+    def learned_by_heart(self) -> tuple[float, float] | None:
+        """Return the clean ratio by rows when they were seen first, and now; None where they agree.
+
+        They differ where rows were trained on so often that every label seems right. The second is
+        that of the fit, before it is held down.
+        """
+        at_first = self.agreements.clean_ratio_at_first().item()
+        now = self.calibration.fitted.clean_ratio
+        return (at_first, now) if now - at_first >= LEARNED else None
+
     def audit(self, ids: Tensor, right: Tensor) -> None:
         """Take in which labels people found right (1) or wrong (0), of rows drawn at random."""
         self.calibration.audit(ids, right)
@@ -208,6 +227,7 @@ class Plausible:
 
     def grow(self, classes: int) -> None:
         """Add classes, up to so many in all."""
+        self.input_votes.grow(classes)
         self.class_balance.grow(classes)
         self.agreements.grow(classes)
         self.calibration.grow(classes)
@@ -216,10 +236,12 @@ class Plausible:
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
         """Change the labels that these rows vote with."""
         self.neighbours.relabel(ids, labels)
+        self.input_votes.relabel(ids, labels)
 
     def remove(self, ids: Tensor) -> None:
         """Remove these rows from the voters."""
         self.neighbours.remove(ids)
+        self.input_votes.remove(ids)
         self.first_looks.remove(ids)
 
     def state_dict(self) -> State:
@@ -233,6 +255,7 @@ class Plausible:
     def _parts(self) -> dict[str, Part]:
         return {
             "neighbours": self.neighbours,
+            "input_votes": self.input_votes,
             "class_balance": self.class_balance,
             "first_looks": self.first_looks,
             "agreements": self.agreements,
@@ -258,8 +281,10 @@ class Plausible:
 
     def _weights(self, margin: Tensor, learned: Tensor) -> Tensor:
         """Return what the probability of each pick is proportional to."""
-        power = self.difficulty_weight * self.agreements.evenness()
-        return margin.clamp_min(1e-4) ** self.confidence_weight * (1.01 - learned) ** power
+        standing = self.agreements.standing().to(margin)
+        difficulty = self.difficulty_weight * standing * self.agreements.evenness()
+        confidence = self.confidence_weight * standing
+        return margin.clamp_min(1e-4) ** confidence * (1.01 - learned) ** difficulty
 
 
 def draw_by_weight(eligible: Tensor, weights: Tensor, k: int, uniform: Tensor) -> Tensor:

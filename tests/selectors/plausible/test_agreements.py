@@ -52,7 +52,8 @@ def judged(accuracy: float, clean_ratio: float, hit: int | None = None) -> Agree
     labels = wrong_by(rate if hit is None else torch.where(true == hit, rate, 0.0))
     usable = torch.ones(20_000, dtype=torch.bool)
     rule = Agreements()
-    rule.update(Candidates(first, second, labels, usable, usable.float()), first, second, second)
+    rows = Candidates(first, second, labels, usable, usable.float(), first)
+    rule.update(rows, first, second, second)
     return rule
 
 
@@ -109,3 +110,48 @@ def test_a_new_class_begins_with_the_mean() -> None:
     update(rule, 0)
     rule.grow(6)
     assert rule.by_class()[4:].tolist() == pytest.approx([1.0, 1.0])
+
+
+def seen_first(rule: Agreements, share: float, count: int = 100, distinct: float = 400) -> None:
+    """Count rows that are new, with certain judges and so many labels that agree."""
+    named = functional.one_hot(torch.arange(count) % 4, 4).double()
+    labels = (torch.arange(count) + (torch.arange(count) >= count * share)) % 4
+    rows = double(make_candidates(count, 4, 3, 0))._replace(probabilities=named, labels=labels)
+    new = torch.ones(count, dtype=torch.bool)
+    rule.update(rows, named, named, named, new=new, distinct=distinct)
+
+
+def test_what_rows_gave_at_first_stands_while_they_are_learned_by_heart() -> None:
+    rule = Agreements()
+    seen_first(rule, 0.4)
+    for _ in range(300):
+        rows = double(make_candidates(100, 4, 3, 0))
+        given = functional.one_hot(rows.labels, 4).double()
+        same = rows._replace(probabilities=given)
+        rule.update(same, given, given, given, new=torch.zeros(100, dtype=torch.bool), distinct=400)
+    assert rule.clean_ratio() > 0.95
+    assert rule.clean_ratio_at_first().item() == pytest.approx(0.4, abs=0.01)
+
+
+def test_what_rows_gave_at_first_fades_as_they_are_replaced() -> None:
+    """A loop over slots: counts have half their weight after a quarter of the pool."""
+    rule, rows, agreeing = Agreements(), 0.0, 0.0
+    for share in (0.9, 0.8, 0.5, 0.3, 0.3):
+        seen_first(rule, share)
+        kept = max(0.0, 1 - 100 / (0.5 * 400))
+        rows, agreeing = rows * kept + 100, agreeing * kept + 100 * share
+        right = 0.995
+        coincidence = (1 - right) / 3
+        expected = (agreeing / rows - coincidence) / (right - coincidence)
+        assert rule.clean_ratio_at_first().item() == pytest.approx(expected)
+
+
+def test_few_rows_seen_at_first_count_for_nothing() -> None:
+    rule = Agreements()
+    assert rule.clean_ratio_at_first() == 1
+    seen_first(rule, 0.4, count=63)
+    assert rule.clean_ratio_at_first() == 1
+    resumed = Agreements()
+    seen_first(rule, 0.4, count=2)
+    resumed.load_state_dict(rule.state_dict())
+    assert resumed.clean_ratio_at_first() == rule.clean_ratio_at_first() < 0.5

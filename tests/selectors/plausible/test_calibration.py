@@ -146,3 +146,15 @@ def test_saved_and_resumed_equals_unbroken() -> None:
         assert torch.equal(update(rule, slot)[2], update(resumed, slot)[2])
     resumed.load_state_dict({})
     assert resumed.state_dict() == {}
+
+
+def test_a_ratio_far_above_that_of_rows_seen_first_is_not_believed() -> None:
+    """Labels that were learned by heart all agree with the evidence, and the fit believes them."""
+    learned = agreeing(0.98)
+    assert settled(Calibration(), learned, Fitted(0.99, 2.0)).clean_ratio > 0.95
+    learned._at_first = torch.tensor([500.0, 1.0, 0.4])
+    rule = settled(Calibration(), learned, Fitted(0.99, 2.0))
+    assert rule.clean_ratio.item() == pytest.approx(0.5, abs=0.02)
+    assert rule.temperature.item() == pytest.approx(1.0)
+    learned._at_first = torch.tensor([500.0, 1.0, 0.9])
+    assert settled(Calibration(), learned, Fitted(0.97, 2.0)).temperature.item() == pytest.approx(2)

@@ -84,3 +84,12 @@ def test_an_audit_fades_as_its_rows_are_replaced() -> None:
     counts.fade(torch.tensor(1 / 16))
     resumed.load_state_dict(counts.state_dict())
     assert [part.item() for part in resumed.counts()] == [1, 0.5]
+
+
+def test_it_reaches_down_to_what_rows_gave_when_they_were_seen_first() -> None:
+    rule, one = agreeing(0.98, 1, 1), torch.ones((), dtype=torch.float64)
+    assert Readings.of(0.98 * one, 0.98, 0.98 * one, rule).low > 0.9
+    rule._at_first = torch.tensor([500, 1, 0.2], dtype=torch.float64)
+    found = Readings.of(0.98 * one, 0.98, 0.98 * one, rule)
+    ratio = rule.clean_ratio_at_first()
+    assert found.low == pytest.approx(max(0.0, ratio.item() - ALLOWANCE))

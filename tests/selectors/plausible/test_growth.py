@@ -20,7 +20,8 @@ def candidates_of(classes: int, seed: int, count: int = 40) -> tuple[Candidates,
     logits = logits.scatter_add(1, labels[:, None], torch.full((count, 1), 3.0))
     ids = torch.arange(count) + 1000 * seed
     usable = torch.ones(count, dtype=torch.bool)
-    found = Candidates(features, logits.softmax(dim=1), labels, usable, torch.zeros(count))
+    uses = torch.zeros(count)
+    found = Candidates(features, logits.softmax(dim=1), labels, usable, uses, features)
     return found, ids
 
 

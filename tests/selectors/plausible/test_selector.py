@@ -30,6 +30,7 @@ from tests.support.plausible_loops import (
     CalibrationLoops,
     ClassBalanceLoops,
     ConfusionLoops,
+    InputVoteLoops,
     NeighbourLoops,
     Row,
     assert_near,
@@ -48,6 +49,7 @@ class Loops:
     def __init__(self, classes: int, rule: Plausible) -> None:
         self.rule = rule
         self.neighbours = NeighbourLoops(classes, rule.neighbours)
+        self.input_votes = InputVoteLoops(classes, rule.input_votes)
         self.class_balance = ClassBalanceLoops(classes, rule.class_balance)
         self.agreements = AgreementLoops(classes, rule.agreements)
         self.calibration = CalibrationLoops(classes, rule.calibration)
@@ -59,12 +61,14 @@ class Loops:
         probabilities: list[Row],
         labels: list[int],
         uses: list[float],
+        inputs: list[Row],
         ids: list[int],
     ):
         votes = self.neighbours.update(features, labels, uses, ids, self.calibration.ratio)
         scaled = self.class_balance.update(labels, votes, probabilities)
         evidence = self.evidence(*scaled)
-        self.agreements.update(labels, *scaled, evidence, probabilities)
+        by_inputs = self.input_votes.update(inputs, labels, uses, ids)
+        self.agreements.update(labels, *scaled, evidence, probabilities, by_inputs)
         classes = self.calibration.update(evidence, labels, math.inf, self.agreements)
         each = [self.calibration.ratio * share for share in self.agreements.by_class()]
         ratios = [min(max(ratio, 0.005), 0.995) for ratio in each]
@@ -128,7 +132,9 @@ def test_a_verdict_is_that_of_the_loops(classes: int, width: int, voters: int, f
         ids = torch.randperm(40, generator=generator)[: first if slot == 0 else 12]
         rows = double(part_of(every, ids), 1 + slot / 50, slot % 7)  # the loops' floats are double
         found = judge(rule, rows, ids)
-        columns = (rows.features, rows.probabilities, rows.labels, rows.uses, ids)
+        columns = (
+            rows.features, rows.probabilities, rows.labels, rows.uses, rows.inputs, ids,
+        )  # fmt: skip
         expected = loops.judge(*(column.tolist() for column in columns))
         for ours, theirs in zip(found, expected, strict=True):
             assert_near(ours, theirs)
@@ -149,7 +155,8 @@ def clusters(classes: int = 3, each: int = 20, width: int = 10) -> Candidates:
     labels[0] = 1
     nearly_even = (0.3 * functional.one_hot(true, classes)).softmax(dim=1)
     good = torch.ones(len(true), dtype=torch.bool)
-    return Candidates(features, nearly_even, labels, good, torch.full((len(true),), 100.0))
+    uses = torch.full((len(true),), 100.0)
+    return Candidates(features, nearly_even, labels, good, uses, features)
 
 
 def judge_often(candidates: Candidates, ids_of: list[Tensor]) -> list[Verdict]:
@@ -548,7 +555,7 @@ def test_a_slot_without_usable_rows_changes_no_scale() -> None:
         features = torch.full((4, 3), 1e5)
         candidates = Candidates(
             features * usable, torch.full((4, 2), 0.5), torch.tensor([0, 1, 0, 1]),
-            torch.full((4,), usable), torch.zeros(4),
+            torch.full((4,), usable), torch.zeros(4), features,
         )  # fmt: skip
         rule.judge(candidates, torch.arange(4), torch.zeros(4, dtype=torch.bool), 4)
         state[usable] = rule.state_dict()["neighbours.square.value"]
@@ -567,7 +574,9 @@ def test_the_class_of_a_row_without_label_is_that_of_the_loops(
         ids = torch.randperm(40, generator=generator)[:12]
         rows = double(part_of(every, ids), 1 + slot / 50, slot % 7)
         judge(rule, rows, ids)
-        columns = (rows.features, rows.probabilities, rows.labels, rows.uses, ids)
+        columns = (
+            rows.features, rows.probabilities, rows.labels, rows.uses, rows.inputs, ids,
+        )  # fmt: skip
         loops.judge(*(column.tolist() for column in columns))
         others = torch.randperm(40, generator=generator)[:9]
         waiting = double(part_of(every, others), 1 + slot / 50)
@@ -608,7 +617,9 @@ def test_picks_without_labels_are_those_of_a_loop() -> None:
             first, second, *_ = sorted(target, reverse=True)
             left = 1.01 - sum(q * p for q, p in zip(target, predicted, strict=True))
             if first >= rule.pseudo_label_confidence:
-                weight = max(first - second, 1e-4) * left ** float(rule.agreements.evenness())
+                standing = float(rule.agreements.standing())
+                power = standing * float(rule.agreements.evenness())
+                weight = max(first - second, 1e-4) ** standing * left**power
                 keys[row] = math.log(weight) - math.log(-math.log(uniform[at]))
         expected = sorted(keys, key=keys.__getitem__, reverse=True)[:12]
         assert picks.rows.tolist() == expected
@@ -641,7 +652,7 @@ def test_trust_lasts_only_after_hundreds_of_slots() -> None:
     calibration, confident = Calibration(), torch.tensor([[9.0, 0.0], [0.0, 9.0]])
     labels, weights, new = torch.arange(2), torch.full((2,), 0.5), torch.zeros(2, dtype=torch.bool)
     agreements, every = Agreements(), torch.ones(2, dtype=torch.bool)
-    rows = Candidates(confident, confident, labels, every, torch.ones(2))
+    rows = Candidates(confident, confident, labels, every, torch.ones(2), confident)
     for slot in range(1000):
         agreements.update(rows, confident, confident, confident)
         calibration.update(confident, labels, weights, new, math.inf, agreements)
@@ -673,3 +684,26 @@ def test_most_guesses_of_classes_are_right() -> None:
     assert picks.targets is not None
     truth = torch.stack([classes[image.numpy().tobytes()] for image in rows.inputs[picks.rows]])
     assert (picks.targets.argmax(dim=1) == truth).float().mean() > 0.8
+
+
+def test_labels_learned_by_heart_are_noticed() -> None:
+    """Rows that come into a pool, most with a wrong label, and are then trained on for long."""
+    rule, rows, ids = Plausible(), clusters(4, 100), torch.arange(400)
+    right = functional.one_hot(torch.arange(400) % 4, 4).float()
+    wrong = rows._replace(labels=(torch.arange(400) + (torch.arange(400) >= 80)) % 4)
+    assert rule.learned_by_heart() is None
+    rule.judge(rows._replace(probabilities=right), ids, torch.zeros(400, dtype=torch.bool), 400)
+    assert rule.learned_by_heart() is None
+    seen = wrong._replace(probabilities=right)
+    rule.judge(seen, 400 + ids, torch.ones(400, dtype=torch.bool), 400)
+    learned = functional.one_hot(wrong.labels, 4).float()
+    for _ in range(150):
+        features = 2.0 * functional.one_hot(wrong.labels, 10)
+        by_heart = wrong._replace(probabilities=learned, features=features)
+        rule.judge(by_heart, 400 + ids, torch.zeros(400, dtype=torch.bool), 400)
+    found = rule.learned_by_heart()
+    assert found is not None
+    at_first, now = found
+    assert at_first == pytest.approx(0.2, abs=0.1)
+    assert now > 0.9
+    assert rule.estimate().low < 0.3

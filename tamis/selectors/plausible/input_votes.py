@@ -1,0 +1,68 @@
+"""Votes of rows that are similar in their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from tamis.selectors.plausible.candidates import Candidates, in_range
+from tamis.selectors.plausible.class_balance import ClassBalance
+from tamis.selectors.plausible.neighbours import Neighbours
+from tamis.selectors.plausible.running import Part, State, join_states, load_states
+
+
+@dataclass(kw_only=True)
+class InputVotes:
+    """Votes for the class of each row, by the given labels of rows of similar inputs.
+
+    Features are trained on the labels that they are to judge: votes and predictions, both of the
+    same features, may agree on what is wrong. What makes inputs similar, no label has taught.
+    These votes are weaker, and judge no row: whether labels or evidence agree with them more often
+    is what counts (`Agreements`).
+
+    Inputs of more than 64 numbers are projected on so many random directions, the same in every
+    run. Integers that are no pixels, as those of tokens, are names: of them there are no votes.
+
+    Parameters
+    ----------
+    neighbours: the voters; all count the same.
+    class_balance: scales votes so that no class is lost.
+    """
+
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    class_balance: ClassBalance = field(default_factory=ClassBalance)
+
+    def update(self, candidates: Candidates, ids: Tensor) -> Tensor | None:
+        """Add the rows as voters, and return the votes for each; None where inputs are names."""
+        if not candidates.inputs.shape[1]:
+            return None
+        inputs = candidates.inputs.masked_fill(~candidates.usable[:, None], 0)
+        usable = candidates.usable & in_range(inputs, candidates.usable)
+        inputs = inputs.masked_fill(~usable[:, None], 0)
+        rows = candidates._replace(features=inputs, usable=usable)
+        votes, _ = self.neighbours.update(rows, ids, 1.0)
+        return self.class_balance.update(rows.label_shares(), votes, votes, rows.weights())[0]
+
+    def grow(self, classes: int) -> None:
+        """Add classes that no label had so far, up to so many."""
+        self.class_balance.grow(classes)
+
+    def relabel(self, ids: Tensor, labels: Tensor) -> None:
+        """Change the labels of the voters of these ids."""
+        self.neighbours.relabel(ids, labels)
+
+    def remove(self, ids: Tensor) -> None:
+        """Take the vote from the voters of these ids."""
+        self.neighbours.remove(ids)
+
+    def state_dict(self) -> State:
+        """Return the voters and the running shares; nothing before the first slot."""
+        return join_states(self._parts())
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned."""
+        load_states(self._parts(), state)
+
+    def _parts(self) -> dict[str, Part]:
+        return {"neighbours": self.neighbours, "class_balance": self.class_balance}
