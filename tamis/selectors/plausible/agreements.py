@@ -197,7 +197,7 @@ class Agreements:
         """Restore what `state_dict` returned."""
         load_states(self._means(), state)
         self._slots = int(state["slots"]) if state else 0
-        self._at_first = state["at_first"].clone() if state else torch.zeros(3)
+        self._at_first = state.get("at_first", torch.zeros(3)).clone()
 
     def _count_new(self, new: Tensor, same: Tensor, agreeing: Tensor, distinct: float) -> None:
         found = torch.stack([new, new & same, new & agreeing]).sum(dim=1)

@@ -80,3 +80,17 @@ def test_beyond_128_classes_the_posterior_is_that_of_the_matrix(
         candidates, _ = candidates_of(7, 50)
         posteriors.append(confusion.posterior(candidates, candidates.probabilities, 0.7))
     torch.testing.assert_close(*posteriors)
+
+
+def test_a_state_from_before_votes_by_inputs_is_resumed() -> None:
+    selector = Plausible()
+    judged(selector, 4, range(5))
+    state = selector.state_dict()
+    later = ("input_votes.", "agreements.confirmed", "agreements.backed", "agreements.at_first")
+    before = {name: part for name, part in state.items() if not name.startswith(later)}
+    assert len(before) < len(state)
+    again = Plausible()
+    again.load_state_dict(before)
+    assert again.clean_ratio() == selector.clean_ratio()
+    judged(again, 4, range(5, 10))
+    assert again.agreements.confirmation() <= 1

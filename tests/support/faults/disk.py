@@ -156,7 +156,7 @@ def failing_disks(folder: Path, trials: int, seed: int = 0) -> Row:
             fault = injected(trial, rng)
             place.mkdir()
             if mounting and trial % 5 == 4:
-                stack.enter_context(real_disk(place, 400))
+                stack.enter_context(real_disk(place, 1200))
                 fault, real = (filled, read_only)[real % 2], real + 1
             good += withstands(place, fault, wanted)
     return Row(
