@@ -128,6 +128,14 @@ class Agreements:
         share, (low, high) = self._confirmed.value, self.confirmed_by
         return 1.0 if share is None else ((share - low) / (high - low)).clamp(0, 1)
 
+    def weighting(self) -> Tensor:
+        """Return how far picks may be weighted, from 0 to 1: not where evidence is unconfirmed.
+
+        There they are as far as the judges agree, at the least.
+        """
+        standing = self.standing()
+        return standing + (1 - standing) * self.confirmation()
+
     def clean_ratio(self) -> Tensor:
         """Return the clean ratio by the judges, or by the votes by inputs where that is larger."""
         if self._agreeing.value is None:

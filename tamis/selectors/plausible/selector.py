@@ -75,8 +75,8 @@ class Plausible:
         the labels that it judges.
     model_weight: power of the model's probabilities in the evidence.
     smoothing: added to votes and probabilities, so that neither alone rules a class out.
-    confidence_weight: power of the margin in the probability of a pick where the judges agree;
-        elsewhere it is less, by `Agreements.standing`.
+    confidence_weight: power of the margin in the probability of a pick where votes by inputs
+        confirm the evidence, or the judges agree; elsewhere less, by `Agreements.weighting`.
     difficulty_weight: power of the gradient where, on top, noise is scattered; elsewhere it is
         less, by `Agreements.evenness`.
     pseudo_labels: also pick rows whose label is not plausible, with the posterior as target.
@@ -281,9 +281,9 @@ class Plausible:
 
     def _weights(self, margin: Tensor, learned: Tensor) -> Tensor:
         """Return what the probability of each pick is proportional to."""
-        standing = self.agreements.standing().to(margin)
-        difficulty = self.difficulty_weight * standing * self.agreements.evenness()
-        confidence = self.confidence_weight * standing
+        weighting = self.agreements.weighting().to(margin)
+        difficulty = self.difficulty_weight * weighting * self.agreements.evenness()
+        confidence = self.confidence_weight * weighting
         return margin.clamp_min(1e-4) ** confidence * (1.01 - learned) ** difficulty
 
 

@@ -89,12 +89,16 @@ def test_where_data_are_hard_labels_are_not_taken_for_wrong() -> None:
     assert rule.agreeing() < 0.5
     assert rule.clean_ratio() > 0.85
     assert rule.confirmation() < 0.5
+    rule._judges.value = torch.tensor(0.6)
+    expected = 0.2 + 0.8 * float(rule.confirmation())
+    assert rule.weighting().item() == pytest.approx(expected)
 
 
 def test_where_evidence_is_good_wrong_labels_are_seen_as_such() -> None:
     rule = counted(evidence=0.97, inputs=0.8, labels=0.6)
     assert rule.clean_ratio().item() == pytest.approx(0.6, abs=0.05)
     assert rule.confirmation() == 1
+    assert rule.weighting() == 1
 
 
 def test_without_them_the_judges_alone_count() -> None:

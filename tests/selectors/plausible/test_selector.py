@@ -617,9 +617,9 @@ def test_picks_without_labels_are_those_of_a_loop() -> None:
             first, second, *_ = sorted(target, reverse=True)
             left = 1.01 - sum(q * p for q, p in zip(target, predicted, strict=True))
             if first >= rule.pseudo_label_confidence:
-                standing = float(rule.agreements.standing())
-                power = standing * float(rule.agreements.evenness())
-                weight = max(first - second, 1e-4) ** standing * left**power
+                weighting = float(rule.agreements.weighting())
+                power = weighting * float(rule.agreements.evenness())
+                weight = max(first - second, 1e-4) ** weighting * left**power
                 keys[row] = math.log(weight) - math.log(-math.log(uniform[at]))
         expected = sorted(keys, key=keys.__getitem__, reverse=True)[:12]
         assert picks.rows.tolist() == expected
