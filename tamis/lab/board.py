@@ -201,17 +201,21 @@ def selector_of(runner: Runner) -> object:
     return getattr(getattr(runner, "trainer", runner), "selector", None)
 
 
+def held_by(runner: Runner) -> Samples:
+    """Return the rows held."""
+    held: Samples = getattr(runner, "trainer", runner).held()  # type: ignore[union-attr]
+    return held
+
+
 def true_ratio(runner: Runner) -> float:
     """Return the share of right labels among the rows held."""
-    held: Samples = getattr(runner, "trainer", runner).held()  # type: ignore[union-attr]
+    held = held_by(runner)
     return math.nan if held.clean is None else held.clean.float().mean().item()
 
 
 def separation(runner: Runner) -> float:
     """Return the area under the ROC curve of the scores of held labels; NaN without wrong ones."""
-    trainer = getattr(runner, "trainer", runner)
-    held: Samples = trainer.held()  # type: ignore[union-attr]
-    view = getattr(trainer, "averaged", None)
+    held, view = held_by(runner), getattr(getattr(runner, "trainer", runner), "averaged", None)
     if view is None or held.clean is None or held.clean.all() or not held.clean.any():
         return math.nan
     scores, _ = LabelScorer(view, held).scores(held)

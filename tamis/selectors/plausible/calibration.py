@@ -15,9 +15,6 @@ from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.estimate import AuditCounts, Readings
 from tamis.selectors.plausible.running import Part, RunningMean, State, join_states, load_states
 
-ROOM = 0.1
-"""How far the clean ratio may rise above that of rows when they were seen first."""
-
 
 class Fitted(NamedTuple):
     """Clean ratio and temperature by the agreement at every level of confidence."""
@@ -59,6 +56,7 @@ class Calibration:
     lasting_pace: share of the newest slot in the running mean of what evidence has earned.
     scattered: ratio of the second reading to the first up to which it alone counts, and from which
         on the fit does.
+    room: how far the clean ratio may rise above that of rows when they were seen first.
     """
 
     half_life: float = 10_000.0
@@ -69,6 +67,7 @@ class Calibration:
     pace: float = 0.05
     lasting_pace: float = 0.005
     scattered: tuple[float, float] = (0.93, 0.99)
+    room: float = 0.1
 
     def __post_init__(self) -> None:
         if not (self.half_life > 0 and self.turnover > 0 and self.refit_every > 0):
@@ -173,8 +172,8 @@ class Calibration:
         low, high = self.scattered
         leniency = ((second / first - low) / (high - low)).clamp(0, 1)
         leniency = 1 - (1 - leniency) * torch.as_tensor(agreements.confirmation()).to(leniency)
-        most = agreements.clean_ratio_at_first().to(second) + ROOM
-        leniency = leniency * (1 - (first - most) / (2 * ROOM)).clamp(0, 1)
+        most = agreements.clean_ratio_at_first().to(second) + self.room
+        leniency = leniency * (1 - (first - most) / (2 * self.room)).clamp(0, 1)
         lower = second.clamp_max(first).minimum(most)
         ratio = lower ** (1 - leniency) * first**leniency
         self._readings = Readings.of(ratio, first, second, agreements, distinct)
