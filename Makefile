@@ -26,7 +26,7 @@ format: $(VENV)/.ok  ## format, and fix what ruff can
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.ok  ## the site, into docs/_build/index.html; no network, no warnings
-	$(BIN)/sphinx-build -W --keep-going -n -q docs docs/_build
+	$(BIN)/sphinx-build -W --keep-going -n -q -j 2 docs docs/_build
 
 bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into docs/performance.md
 	$(BIN)/python -m benchmarks.slots
@@ -58,8 +58,9 @@ advisories: $(VENV)/.ok  ## known vulnerabilities of the pinned packages; querie
 	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
 
-results: $(VENV)/.ok  ## tables and figures of docs/results.md from kept runs; no training
+results: $(VENV)/.ok  ## tables and figures of README, front page and results from kept runs; no training
 	$(BIN)/tamis lab reproduce page --out results/paper --page docs/results.md
+	$(BIN)/tamis lab tables --minutes 0 --out results/tables --page docs/compare.md --front .
 
 $(VENV)/.demo: pyproject.toml constraints.txt  ## what a first look takes
 	$(PYTHON) -m venv $(VENV)

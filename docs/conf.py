@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -9,26 +10,52 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from docutils.utils.math import latex2mathml
+from nbclient import NotebookClient
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
+# Notebooks run the program `tamis` of the environment that builds the site, and this package.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ |= {"PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+os.environ |= {"TTY_COMPATIBLE": "0", "COLUMNS": "100"}  # rich, in a kernel: no colours, no bars
+# Kernels that do not warn about their sockets on the terminal.
+kernels = HERE / "_build" / "ipython" / "profile_default"
+kernels.mkdir(parents=True, exist_ok=True)
+(kernels / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
+os.environ["IPYTHONDIR"] = str(kernels.parent)
 
 import tamis  # noqa: E402
 from tamis.cli.main import build_parser  # noqa: E402
 from tamis.cli.parser import Parser  # noqa: E402
 
+NotebookClient.coalesce_streams.default_value = True  # or lines are broken where a pipe was
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # it names each notebook that runs
+
 project = "tamis"
 release = version = tamis.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+
+nb_execution_mode = "cache"  # a notebook runs again where its code has changed
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 html_theme = "furo"
 html_title = f"tamis {release}"
 html_copy_source = False
 html_show_copyright = False
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -50,6 +77,29 @@ class Commands(Directive):
         return [section(parser) for parser in build_parser().commands.values()]
 
 
+class Gallery(Directive):
+    """Show the PNG files of a folder, or of the first of several that has any."""
+
+    required_arguments = 1
+    optional_arguments = 9
+
+    def run(self) -> list[nodes.Node]:
+        """Make a section for each picture, titled by the name of its file."""
+        for folder in self.arguments:
+            if files := sorted((HERE / folder).glob("*.png")):
+                return [picture(file) for file in files]
+        return []
+
+
+def picture(file: Path) -> nodes.section:
+    """Return a section with a picture, in the words of its file's name."""
+    title = file.stem.replace("-", ", ").replace("_", " ").capitalize()
+    uri = Path(os.path.relpath(file, HERE)).as_posix()
+    image = nodes.image(uri=uri, alt=f"{title}: a screenshot")
+    ids = [nodes.make_id(f"picture-{file.stem}")]
+    return nodes.section("", nodes.title(text=title), image, ids=ids)
+
+
 def section(parser: Parser) -> nodes.section:
     """Return a section with a command's help, and one within it for each command of a group."""
     text, title = parser.format_help(), parser.prog
@@ -65,15 +115,18 @@ def follow_links(app: Sphinx, document: nodes.document) -> None:
     A folder is its index, or without one nothing. A page out of this folder is its namesake here.
     """
     for link in list(document.findall(addnodes.pending_xref)):
+        target = Path(link["reftarget"])
+        place = (HERE / app.env.docname).parent / target
         if link["reftype"] != "myst":
             continue
-        place = (HERE / app.env.docname).parent / link["reftarget"]
-        if (place / "index.md").exists():
+        if target.is_absolute():
+            lead(link, target.name.lower())
+        elif link["refdomain"] == "doc":  # the name of a page, found already
+            continue
+        elif (place / "index.md").exists():
             lead(link, (place / "index").resolve().relative_to(HERE).as_posix())
         elif place.is_dir():
             link.replace_self(link.children)
-        elif Path(link["reftarget"]).is_absolute():
-            lead(link, place.name.lower())
 
 
 def lead(link: nodes.Element, page: str) -> None:
@@ -112,8 +165,23 @@ def escape(line: str) -> str:
     return "``".join(parts)
 
 
+def write_formula(page: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula within a line as MathML, which browsers typeset by themselves."""
+    page.body.append(latex2mathml.tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def write_equation(page: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own as MathML."""
+    formula = latex2mathml.tex2mathml(node.astext(), as_block=True)
+    page.body.append(f'<div class="math" tabindex="0">{formula}</div>\n')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive and the two steps with Sphinx."""
+    """Register the directive, the formulas and the two steps with Sphinx."""
     app.add_directive("tamis-commands", Commands)
+    app.add_directive("gallery", Gallery)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_equation, None))
     app.connect("doctree-read", follow_links)
     app.connect("autodoc-process-docstring", read_markdown)

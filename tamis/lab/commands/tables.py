@@ -26,6 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--minutes", type=float, default=1e4, help="stop after so many; go on by the same command")
     add("--out", type=Path, default=Path("tables"), help="folder of tables.csv (default tables)")
     add("--page", type=Path, help="Markdown page to write the means into")
+    add("--front", type=Path, metavar="FOLDER", help="write README.md and docs/index.md there, too")
 
 
 def run(options: Namespace) -> int:

@@ -18,6 +18,7 @@ from rich.markdown import Markdown
 
 from tamis.checkpoint import write_atomically
 from tamis.errors import UsageError
+from tamis.lab.pages.front_page import write_front
 from tamis.lab.pages.markdown import put_between, read_page
 from tamis.lab.pages.tables_page import Line, page_of
 from tamis.lab.table_models import METHODS
@@ -58,6 +59,8 @@ def run(options: Namespace) -> int:
         except ValueError as error:
             raise UsageError(f"--page {options.page}: {error}.") from None
         write_atomically(options.page, page.encode())
+    if options.front:
+        write_front(lines, options.out.parent, options.front)
     return 0
 
 

@@ -28,10 +28,15 @@ def page_of(lines: Sequence[Line]) -> str:
 
     A cell that not every method has been run on does not count.
     """
+    lines = in_common(lines)
+    return "\n\n".join([means(lines), by_table(lines), costs(lines)])
+
+
+def in_common(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines of the cells that every method has been run on."""
     methods = {line.method for line in lines}
     ran = Counter(line.cell for line in lines)
-    lines = [line for line in lines if ran[line.cell] == len(methods)]
-    return "\n\n".join([means(lines), by_table(lines), costs(lines)])
+    return [line for line in lines if ran[line.cell] == len(methods)]
 
 
 def names(lines: Sequence[Line], field: str = "method") -> list[str]:
@@ -93,11 +98,19 @@ def by_table(lines: Sequence[Line]) -> str:
         for get, rivals in ((accuracy, others), (precision, FINDERS[1:])):
             for wrong in (0.2, 0.4):
                 cells.append(share(average(own, OWN, wrong, get)))
-                found = {rival: average(own, rival, wrong, get) for rival in rivals}
-                best = max(found, key=lambda name: (not math.isnan(found[name]), found[name]))
-                cells.append(f"{share(found[best])} {best}")
+                best, found = best_other(own, rivals, wrong, get)
+                cells.append(f"{share(found)} {best}")
         rows.append(f"| {table} ({seeds}) | {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def best_other(
+    lines: Sequence[Line], rivals: Sequence[str], wrong: float, get: Callable[[Measured], float]
+) -> tuple[str, float]:
+    """Return the rival with the highest mean, and that mean; one without a value comes last."""
+    found = {rival: average(lines, rival, wrong, get) for rival in rivals}
+    best = max(found, key=lambda name: (not math.isnan(found[name]), found[name]))
+    return best, found[best]
 
 
 def costs(lines: Sequence[Line]) -> str:
