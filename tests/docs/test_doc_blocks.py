@@ -37,9 +37,21 @@ SHORTENED = {
 }  # fmt: skip
 """What is added to command lines that would take long."""
 NEVER_END = ("watch", "serve")
-OTHERS = {"torchrun", "ray"}
+OTHERS = {"torchrun", "ray", "curl"}
 """Programs of others that a page may call."""
 GIVEN = {
+    "README.md": """
+import torch
+from torch.nn.functional import cross_entropy
+from tamis.models import mlp
+from tamis.streams import Symmetric, digits
+data = digits()
+_, given, _ = Symmetric(10).corrupt(data.inputs, data.labels, 0.4, torch.Generator())
+model = mlp(data.input_shape, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+batches = torch.arange(len(data.labels)).split(256)
+loader = [(ids, data.inputs[ids], given[ids]) for ids in batches] * 10
+""",
     "docs/reliability.md": """
 import torch
 from tamis import Naive, Reservoir, Trainer
@@ -138,7 +150,8 @@ def test_programs_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
             for words in lines_of(block):
                 run_line(words)
     if page == "README.md":
-        assert module.monitor.purity > 0.9
+        found = module.model(module.data.test_inputs).argmax(dim=1)
+        assert (found == module.data.test_labels).float().mean() > 0.85  # 40% of labels are wrong
 
 
 def run_line(words: list[str]) -> None:
@@ -206,6 +219,7 @@ def test_tests_that_a_page_names_exist(page: str) -> None:
         assert f"def {name}(" in (ROOT / path).read_text(), f"{page}: {path}::{name}"
 
 
-def test_the_program_of_the_readme_is_short() -> None:
+def test_the_readme_is_two_screens() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 120
     first = next(block for block in blocks_of("README.md") if block.language == "python")
     assert len(first.text.splitlines()) <= 15

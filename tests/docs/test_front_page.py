@@ -1,0 +1,74 @@
+"""The numbers and the picture of the README and of the site's front page are those of results."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from tamis.cli.main import main
+from tamis.lab.experiments.tables import read
+from tamis.lab.pages import front_page
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+
+
+def test_the_command_writes_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make results` changes nothing, and trains nothing: there is no cell left to run."""
+    for name in ("tables", "plausible", "reliability"):
+        shutil.copytree(RESULTS / name, tmp_path / "results" / name)
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/index.md", "docs/compare.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    words = [
+        "lab",
+        "tables",
+        "--minutes",
+        "0",
+        "--out",
+        "results/tables",
+        "--page",
+        "docs/compare.md",
+        "--front",
+        ".",
+    ]
+    assert main(words) == 0
+    for name in ("README.md", "docs/index.md", "docs/compare.md"):
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
+    for name in ("wrong-labels.png", "wrong-labels-dark.png"):
+        assert (tmp_path / "results" / "tables" / name).stat().st_size > 10_000
+
+
+def test_means_are_those_of_a_loop() -> None:
+    """Of each table first, then over tables."""
+    with (RESULTS / "tables" / "tables.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if float(row["wrong"]) == 0.4]
+    tables = {row["table"] for row in rows}
+    for method in ("tamis", "MLP"):
+        each = [
+            mean(float(row["accuracy"]) for row in rows
+                 if (row["method"], row["table"]) == (method, table))
+            for table in tables
+        ]  # fmt: skip
+        number = f"{mean(each):.3f}".removeprefix("0")
+        row = next(
+            line for line in (ROOT / "README.md").read_text().splitlines()
+            if line.startswith("| accuracy, 40%")
+        )  # fmt: skip
+        assert number in row
+
+
+def test_tables_that_another_model_wins_are_named() -> None:
+    lines = read(RESULTS / "tables" / "tables.csv")
+    worse = [
+        line._replace(measured=line.measured.__class__(0.0, 0.0, 1.0, 1.0, 1.0))
+        if (line.method, line.cell.table) == ("tamis", "wine") else line
+        for line in lines
+    ]  # fmt: skip
+    assert "wine" not in front_page.behind(lines, 0.2)
+    assert "wine" in front_page.behind(worse, 0.2)
