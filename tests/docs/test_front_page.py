@@ -25,19 +25,8 @@ def test_the_command_writes_what_is_there(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("README.md", "docs/index.md", "docs/compare.md"):
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    words = [
-        "lab",
-        "tables",
-        "--minutes",
-        "0",
-        "--out",
-        "results/tables",
-        "--page",
-        "docs/compare.md",
-        "--front",
-        ".",
-    ]
-    assert main(words) == 0
+    flags = ["--out", "results/tables", "--page", "docs/compare.md", "--front", "."]
+    assert main(["lab", "tables", "--minutes", "0", *flags]) == 0
     for name in ("README.md", "docs/index.md", "docs/compare.md"):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
     for name in ("wrong-labels.png", "wrong-labels-dark.png"):

@@ -124,7 +124,7 @@ def run_missing(
 def run_page(options: Namespace) -> int:
     """Write tables and figures again from what was kept, and train nothing.
 
-    The page's board is rebuilt as well, where the runs of one lie beside those of the paper.
+    Board and summary are rebuilt as well, where the runs of a board lie beside the paper's.
     """
     folder, console = options.out or Path("results/paper"), Console()
     check_page(options.page)
@@ -133,7 +133,10 @@ def run_page(options: Namespace) -> int:
     if options.page and runs.exists():
         from tamis.lab.pages.board_page import rebuild_board
         from tamis.lab.pages.board_tables import in_order
+        from tamis.lab.pages.results_summary import write_summary
 
+        audits = folder.parent / "audit"
+        write_summary(read(folder / "curves.csv", Line), audits, folder, options.page)
         rebuild_board(in_order(read(runs, board.Result)), runs.parent, options.page)
     return 0
 

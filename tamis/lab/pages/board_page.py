@@ -21,17 +21,17 @@ from tamis.lab.pages.markdown import as_bytes, escape, linked, put_between, read
 from tamis.web.plots import save_png, to_svg
 
 HEADING = "The board of "
-BILL = ("forward", "backward", "ms a slot", "models", "state", "side information")
+COSTS = ("forward", "backward", "ms a slot", "models", "state")
 LEGEND = (
     "A cell is accuracy on clean test data at a clean ratio, without / with averaged weights (EMA),"
-    " and ± the standard deviation over seeds of the better one. Bold: at most two standard errors"
-    " below the best method without side information. Rows are in the order of the better"
-    " accuracy, mean over clean ratios.",
-    "Forward and backward are rows passed through a model for every row trained on, models those"
-    " beyond the one trained, state what is kept beyond model, optimiser and buffer. Side"
-    " information is what a method needs beyond the data; here it is correct. Work beside passes"
-    " shows in milliseconds alone; they are rough, since several runs share the machine. Lost"
-    f" counts the runs in which a class was not picked for {PATIENCE} slots in a row.",
+    " and ± the standard deviation over seeds of the better one. Bold is at most two standard"
+    " errors below the best method without side information. Rows are ordered by the better"
+    " accuracy, averaged over clean ratios.",
+    "Side information is what a method needs beyond the data; here it is correct. Lost counts the"
+    f" runs in which a class was not picked for {PATIENCE} slots in a row.",
+    "Forward and backward are rows passed through a model for every row trained on. Models are"
+    " those beyond the one trained. State is what is kept beyond model, optimiser and buffer."
+    " Milliseconds are rough, since several runs share the machine.",
 )
 
 
@@ -77,29 +77,31 @@ def to_markdown(
 
 
 def markdown_rows(table: Table, page: Path) -> list[str]:
-    """Write a table: accuracy, right beside it the bill, then what was picked."""
-    at = f"at {table.clean_ratios[table.middle]:g}"
+    """Write a table of accuracies, and one of costs and picks that unfolds below it."""
     ratios = [f"{ratio:g}" for ratio in table.clean_ratios]
-    heads = ["method", *ratios, *BILL, f"purity {at}", f"coverage {at}", "lost"]
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    at = f"at {table.clean_ratios[table.middle]:g}"
+    first = [["method", *ratios, "side information", "lost"]]
+    second = [["method", *COSTS, f"purity {at}", f"coverage {at}"]]
     for row in table.rows:
+        name = linked(row.method, page)
         accuracy = [
             f"**{as_cell(cell)}**" if bold else as_cell(cell)
             for cell, bold in zip(row.cells, row.bold, strict=True)
         ]
+        first.append([name, *accuracy, escape(row.side_information), f"{row.lost}/{row.runs}"])
         forward, backward, milliseconds, models, state = row.bill
         middle = row.cells[table.middle]
-        lines.append(
-            [
-                linked(row.method, page),
-                *accuracy,
-                *(f"{forward:.1f}", f"{backward:.1f}", f"{milliseconds:.1f}", str(models)),
-                *(as_bytes(state), escape(row.side_information)),
-                *(share(middle.purity_mean if middle else math.nan),),
-                *(share(middle.coverage_mean if middle else math.nan),),
-                f"{row.lost}/{row.runs}",
-            ]
-        )
+        costs = [f"{forward:.1f}", f"{backward:.1f}", f"{milliseconds:.1f}", str(models)]
+        picked = (middle.purity_mean, middle.coverage_mean) if middle else (math.nan, math.nan)
+        second.append([name, *costs, as_bytes(state), *map(share, picked)])
+    fold = ["", "<details><summary>What it costs, and what is picked</summary>", ""]
+    return [*as_lines(first), *fold, *as_lines(second), "", "</details>"]
+
+
+def as_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Write rows as a Markdown table, numbers to the right; the first is its head."""
+    head, *others = rows
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *others]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 

@@ -38,27 +38,27 @@ FIGURES = {
 }
 """Shares of each figure, and its title."""
 LEGEND = (
-    "A cell is test accuracy after the last slot, raw / averaged weights, each the mean over seeds"
-    " ± the standard deviation; in italics, the paper's number: N/A where the paper has that, -"
-    " where it has no such cell. Sentences compare means of averaged weights, the same for every"
-    " row; a gap smaller than the deviations is none.",
-    "ITLM keeps the share of smallest losses that stands in its name. The row of the released"
-    " script keeps the largest losses instead, all but the clean ratio, as the script that came"
-    ' with the paper does; "OGRS, paper" is algorithm 1 as printed. Both are for the audit.'
-    " Plausible, naive, BARE and OGRS need no side information.",
-    "The settings of Plausible were found on MNIST streams and on CIFAR-10 as it is set up here,"
-    " mostly with seed 0, those of OGRS on 5,000 rows of MNIST with seeds 0 to 2: for those two,"
-    " such cells are no fresh test.",
+    "A cell is test accuracy after the last slot, by raw / averaged weights: the mean over seeds ±"
+    " the standard deviation. The paper's number is in italics. N/A is the paper's own, and -"
+    " marks a cell that it does not have. Sentences compare means of averaged weights. Do not read anything"
+    " into a gap smaller than the deviations.",
+    "ITLM keeps the share of smallest losses that its name gives. *ITLM, released script* keeps the"
+    " largest losses instead, as the paper's script does: all but the clean ratio. *OGRS, paper*"
+    " is algorithm 1 as printed. Both are for the audit. Plausible, naive, BARE and OGRS need no"
+    " side information.",
+    "The settings of Plausible were found on MNIST streams and on this CIFAR-10, mostly with"
+    " seed 0. Those of OGRS were found on 5,000 rows of MNIST with seeds 0 to 2. For these two"
+    " methods such cells are no fresh test.",
 )
 STREAM = (
-    "20,000 random rows in four parts of 5,000; a part takes the place of the one before every"
-    " 5,000 slots, and nothing else is held. The paper gives .1 .3 .2 .15 and does not state"
-    " whether that share of labels is wrong or right: both are run. It gives no numbers for this"
-    " experiment, and its figure is missing from its source."
+    "The stream has 20,000 random rows in four parts of 5,000. Every 5,000 slots a part replaces"
+    " the one before, and nothing else is held. The paper gives .1 .3 .2 .15 and does not state"
+    " whether that is the share of wrong labels or of right ones, so both are run. It gives no"
+    " numbers for this experiment, and its figure is missing from its source."
 )
 NO_INFORMATION = (
-    "With a clean ratio of .1 and ten classes a label is right no more often than a random"
-    " one: the first part carries no information, and no rule can learn from it."
+    "With ten classes and a clean ratio of .1, a label is right no more often than a random one."
+    " So the first part carries no information, and no rule can learn from it."
 )
 
 
@@ -170,7 +170,7 @@ def stream_part(data: str, curves: Sequence[Curve], page: Path, settings: Settin
                 [linked(method, page, rule.page), *(str(cell or NOT_RUN) for cell in cells), counts]
             )
         wrong = "wrong" if reading == "noise" else "right"
-        text += [f"Read as shares of {wrong} labels; clean ratios stand in the titles.", ""]
+        text += [f"Read as shares of {wrong} labels. The titles give clean ratios.", ""]
         text += [*as_table(heads, rows), "", *bullets(stream_findings(places, found))]
     return [*text, NO_INFORMATION, ""]
 
