@@ -1,4 +1,7 @@
-"""The site is built without a warning, has all that is public, and needs no network."""
+"""The site is built without a warning, has all that is public, and needs no network.
+
+No link is dead, tables fit a laptop, axe finds no fault, and the search works from disk.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from sphinx.util.inventory import InventoryFile
 import tamis
 from tamis.cli.main import build_parser
 from tamis.cli.parser import names
+from tests.support.axe import faults, load_axe
+from tests.support.chromium import Chromium
+from tests.support.links import dead_links, dead_links_of_markdown
+from tests.support.wide_tables import wide_tables
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLIC = (
@@ -24,6 +31,7 @@ PUBLIC = (
 )  # fmt: skip
 LOADED = re.compile(r"""(?:\ssrc|<link[^>]*\shref)=["'](?:https?:)?//""")
 FETCHED = re.compile(r"""(?:@import\s*|url\()["']?(?:https?:)?//""")
+SERIOUS = ("serious", "critical")
 pytestmark = pytest.mark.slow
 
 
@@ -64,3 +72,50 @@ def test_every_public_name_is_there(site: Path) -> None:
             if isinstance(thing, type | FunctionType):
                 homes = {f"{module.__name__}.{name}", f"{thing.__module__}.{name}"}
                 assert homes & known, homes
+
+
+def test_no_link_is_dead(site: Path) -> None:
+    assert dead_links(site) == []
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert dead_links_of_markdown(DOCS.parent / page) == []
+
+
+def test_formulas_are_mathml(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert "$$" not in re.sub(r"<pre>.*?</pre>", "", page.read_text(), flags=re.DOTALL), page
+    assert "<munder>" in (site / "methods" / "admm.html").read_text()
+
+
+def test_notebooks_have_their_outputs(site: Path) -> None:
+    for page in (site / "tutorials").glob("*.html"):
+        if page.stem != "index":
+            assert "cell_output" in page.read_text(), page
+
+
+def test_parameters_are_a_section(site: Path) -> None:
+    page = (site / "api" / "training.html").read_text()
+    assert page.count("Parameters") >= 3
+
+
+@pytest.mark.parametrize("page", ["index", "results", "compare", "reliability", "sources"])
+def test_tables_fit_a_laptop(site: Path, browser: Chromium, page: str) -> None:
+    assert wide_tables(browser, site / f"{page}.html") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("page", ["index", "results", "tutorials/messy_table"])
+def test_axe_finds_no_fault(
+    site: Path, browser: Chromium, page: str, width: int, scheme: str
+) -> None:
+    tab = browser.open((site / f"{page}.html").as_uri(), width, 900, scheme)
+    assert faults(tab, load_axe(), SERIOUS) == []
+    assert tab.troubles() == []
+    assert all(url.startswith(("file:", "data:")) for url in tab.requested())
+    tab.close()
+
+
+def test_the_search_works_from_disk(site: Path, browser: Chromium) -> None:
+    tab = browser.open((site / "search.html").as_uri() + "?q=purity")
+    tab.wait("document.querySelectorAll('#search-results li a').length > 2")
+    tab.close()
