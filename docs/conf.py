@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -78,26 +79,29 @@ class Commands(Directive):
 
 
 class Gallery(Directive):
-    """Show the PNG files of a folder, or of the first of several that has any."""
+    """Show a folder's pictures of pages, PAGE-SCHEME-WIDTH.png, in the reader's scheme."""
 
     required_arguments = 1
-    optional_arguments = 9
 
     def run(self) -> list[nodes.Node]:
-        """Make a section for each picture, titled by the name of its file."""
-        for folder in self.arguments:
-            if files := sorted((HERE / folder).glob("*.png")):
-                return [picture(file) for file in files]
-        return []
+        """Make a section for each page, its widest picture first; none without pictures."""
+        pictures: dict[str, list[Path]] = {}
+        for file in (HERE / self.arguments[0]).glob("*-*-*.png"):
+            pictures.setdefault(file.stem.rsplit("-", 2)[0], []).append(file)
+        return [page_section(name, files) for name, files in sorted(pictures.items())]
 
 
-def picture(file: Path) -> nodes.section:
-    """Return a section with a picture, in the words of its file's name."""
-    title = file.stem.replace("-", ", ").replace("_", " ").capitalize()
-    uri = Path(os.path.relpath(file, HERE)).as_posix()
-    image = nodes.image(uri=uri, alt=f"{title}: a screenshot")
-    ids = [nodes.make_id(f"picture-{file.stem}")]
-    return nodes.section("", nodes.title(text=title), image, ids=ids)
+def page_section(page: str, files: list[Path]) -> nodes.section:
+    """Return a section with the pictures of a page."""
+    title = page.replace("-", " ").capitalize()
+    made = nodes.section("", nodes.title(text=title), ids=[nodes.make_id(f"page-{page}")])
+    for file in sorted(files, key=lambda file: -int(file.stem.rsplit("-", 1)[1])):
+        scheme, width = file.stem.rsplit("-", 2)[1:]
+        uri = Path(os.path.relpath(file, HERE)).as_posix()
+        alt = f"{title}, {scheme}, {width} pixels wide"
+        image = nodes.image(uri=uri, alt=alt, classes=[f"only-{scheme}", "screenshot"])
+        made += nodes.paragraph("", "", image)
+    return made
 
 
 def section(parser: Parser) -> nodes.section:
@@ -178,10 +182,20 @@ def write_equation(page: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def give_levels(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object
+) -> None:
+    """Give captions of the side bar the level that their role requires, which the theme lacks."""
+    bar = context.get("furo_navigation_tree", "")
+    level = 'role="heading" aria-level="2"'
+    context["furo_navigation_tree"] = bar.replace('role="heading"', level)
+
+
 def setup(app: Sphinx) -> None:
     """Register the directive, the formulas and the two steps with Sphinx."""
     app.add_directive("tamis-commands", Commands)
     app.add_directive("gallery", Gallery)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_equation, None))
     app.connect("doctree-read", follow_links)
+    app.connect("html-page-context", give_levels, priority=900)  # after the theme has made it
     app.connect("autodoc-process-docstring", read_markdown)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -19,7 +20,7 @@ import tamis
 from tamis.cli.main import build_parser
 from tamis.cli.parser import names
 from tests.support.axe import faults, load_axe
-from tests.support.chromium import Chromium
+from tests.support.chromium import Chromium, find_chromium
 from tests.support.links import dead_links, dead_links_of_markdown
 from tests.support.wide_tables import wide_tables
 
@@ -42,6 +43,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    if not find_chromium():
+        pytest.skip("no chromium: apt-get install chromium")
+    with Chromium() as found:
+        yield found
 
 
 def test_pages_are_built(site: Path) -> None:
