@@ -22,7 +22,7 @@ class LateLabels:
     Parameters
     ----------
     stream: the rows with their labels.
-    slots: how late a label comes, in the mean.
+    slots: how late a label comes, on average.
     spread: share of that by which labels are earlier or later at the most, so that they come in
         another order than their rows.
     repeated: share of labels that come a second time.

@@ -1,6 +1,6 @@
 """Ways in which a label goes wrong.
 
-Every kind corrupts exactly the given share of labels, in the mean over draws, and returns which.
+Every kind corrupts exactly the given share of labels, on average over draws, and returns which.
 "Wrong" is never "redrawn": a label redrawn over all classes is sometimes the right one, and public
 generators that ignore this are off by 1/classes.
 """

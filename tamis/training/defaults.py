@@ -27,7 +27,7 @@ class TableSettings:
 
     - k is the square root of the rows, from 32 to 256: a step of few rows costs little less than
       one of many, and large tables need fewer steps for each row.
-    - Every row is picked 16 times in the mean; the smallest tables take 200 steps, since AdamW
+    - Every row is picked 16 times on average; the smallest tables take 200 steps, since AdamW
       needs as many to get anywhere. Beyond 25,000 rows the picks are
       400,000 in all, then one for each row: wrong labels are learned by repetition, and there new
       rows teach more than old ones.

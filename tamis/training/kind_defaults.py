@@ -20,7 +20,7 @@ class PictureSettings(TableSettings):
     """How so many pictures of a shape are trained on, in minutes on a CPU.
 
     - k is the square root of the number of pictures, from 32 to 64.
-    - Every picture is picked 10 times in the mean, in 200 slots at the least and 200,000 picks at
+    - Every picture is picked 10 times on average, in 200 slots at the least and 200,000 picks at
       the most, or one for each picture where there are more. It is shifted each time, by up to a
       14th of its side: without that, wrong labels were learned by heart.
     - A selector looks at 4 times as many pictures as it picks: a pass through a convolutional

@@ -20,7 +20,7 @@ def draw_fairly(
     lowest keys of each group up to its quota, then the lowest of all; the taxes follow from it.
     """
     held = torch.bincount(groups)
-    # Random rounding, so that a quota of 6.4 is 6.4 in the mean over slots. The golden ratio
+    # Random rounding, so that a quota of 6.4 is 6.4 on average over slots. The golden ratio
     # spreads the offsets of groups, so that not all are rounded up in the same slot.
     offset = (keys[-1] + GOLDEN * torch.arange(len(held), device=held.device)) % 1
     quota = ((held / held.sum() + within) * k + offset).floor()

@@ -23,7 +23,7 @@ MOST_ALONE = 512
 """N-grams of a text that is the only input."""
 BUCKETS = 2**16
 FEW_WORDS = 3
-"""Words in the mean, below which n-grams are of letters."""
+"""Words on average, below which n-grams are of letters."""
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,5 @@ def ngrams(text: str, grams: str) -> list[str]:
 
 
 def mean_words(texts: list[str]) -> float:
-    """Return the number of words, in the mean."""
+    """Return the number of words, on average."""
     return sum(len(text.split()) for text in texts) / max(len(texts), 1)
