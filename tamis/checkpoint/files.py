@@ -100,7 +100,7 @@ def open_plain(path: Path) -> Iterator[BinaryIO]:
         raise DamagedFileError(f"{path.name} cannot be opened ({error.strerror})") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise DamagedFileError(f"{path.name} is no plain file")
+        raise DamagedFileError(f"{path.name} is not a plain file")
     with os.fdopen(handle, "rb") as file:
         yield file
 

@@ -262,7 +262,7 @@ class Checkpoints:
     ) -> Restored:
         folder = self._path(number)
         if folder.is_symlink() or not folder.is_dir():
-            raise DamagedFileError("it is no folder")
+            raise DamagedFileError("it is not a folder")
         manifest = read_manifest(folder)
         with open_plain(folder / STATE) as file:
             check_seal(STATE, file, manifest.files[STATE])

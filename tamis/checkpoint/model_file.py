@@ -28,7 +28,7 @@ def read_model(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about = json.loads((file.metadata() or {}).get("tamis", "{}"))
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{path} is no model file that can be read: {error}.") from None
+        raise DamagedFileError(f"{path} is not a readable model file: {error}.") from None
     return tensors, about if isinstance(about, dict) else {}
 
 

@@ -98,7 +98,7 @@ def column_kind(text: str) -> tuple[str, str]:
     """
     column, equals, kind = text.rpartition("=")
     if not equals or kind not in KIND_NAMES:
-        raise ArgumentTypeError(f"{text} is no COLUMN=KIND with one of {', '.join(KIND_NAMES)}")
+        raise ArgumentTypeError(f"{text} is not COLUMN=KIND with one of {', '.join(KIND_NAMES)}")
     return column, kind
 
 
@@ -115,5 +115,5 @@ def save_every(text: str) -> tuple[int | None, float | None]:
     """
     number = float(text.removesuffix("s")) if text.endswith("s") else int(text)
     if not 0 < number < 1e9:
-        raise ArgumentTypeError(f"{text} is no number of slots, nor of seconds, as 30s")
+        raise ArgumentTypeError(f"{text} is not a number of slots, nor of seconds, as 30s")
     return (None, number) if text.endswith("s") else (int(number), None)

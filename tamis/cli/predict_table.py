@@ -71,7 +71,7 @@ def open_predictor(path: Path, model: str | None, device: str = "cpu") -> Predic
 
 
 class Outcome:
-    """Counts rows, those that could not be read, labels that are no class, and odd cells."""
+    """Counts rows, those that could not be read, labels that are not a class, and odd cells."""
 
     def __init__(self) -> None:
         self.rows = self.bad = self.unlabelled = 0
@@ -106,11 +106,11 @@ class Outcome:
         for column, count in self._cells.items():
             kind, ids = predictor.schema[column].kind, self._cell_ids[column]
             console.print(
-                f"{count} cells of {column!r} are no {kind}, and count as missing"
+                f"{count} cells of {column!r} are not of kind {kind}, and count as missing"
                 f" (rows {some(ids, count)})."
             )
         if self.unlabelled:
-            console.print(f"{self.unlabelled} rows have no label, or one that is no class here.")
+            console.print(f"{self.unlabelled} rows have no label, or one that is not a class here.")
 
 
 def some(ids: list[str], count: int) -> str:

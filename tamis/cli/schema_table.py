@@ -32,7 +32,9 @@ def print_table(table: Table, console: Console, *, complete: bool) -> None:
     if not complete:
         for name, count in table.unreadable.items():
             kind = table.schema[name].kind
-            console.print(f"{count} cells of {name!r} are no {kind}, and count as missing.")
+            console.print(
+                f"{count} cells of {name!r} are not of kind {kind}, and count as missing."
+            )
 
 
 def print_columns(table: Table, console: Console) -> None:
@@ -43,7 +45,7 @@ def print_columns(table: Table, console: Console) -> None:
     for column in table.schema.columns:
         missing, found = table.missing.get(column.name, 0), column.note()
         if column.name in table.unreadable:
-            found += f"; {table.unreadable[column.name]} cells are no {column.kind}"
+            found += f"; {table.unreadable[column.name]} cells are not of kind {column.kind}"
         share = f"{missing / table.rows:.1%}" if missing else ""
         grid.add_row(column.name, column.kind, share, found)
     console.print(grid)

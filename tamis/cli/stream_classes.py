@@ -14,7 +14,7 @@ from tamis.sources.rejects import Rejects
 from tamis.sources.rows import without_unused
 
 MOST_CLASSES = 100
-"""Limit of classes where none are named: labels that are no classes would go on for ever."""
+"""Limit of classes where none are named: labels that are not classes would go on for ever."""
 FEWEST = ("0", "1")
 """Classes to begin with where a function reads records, and none are named."""
 
@@ -56,7 +56,7 @@ def classes_of(options: Namespace, schema: Schema | None) -> tuple[str, ...]:
 
 
 def hint_for(rejects: Rejects, options: Namespace) -> str:
-    """Return what to do about labels that are no class, if there were any."""
+    """Return what to do about labels that are not a class, if there were any."""
     if limit_of(options) is not None or not rejects.counts[NOT_A_CLASS]:
         return ""
     return "Labels that --classes does not name can be new classes: --max-classes N."

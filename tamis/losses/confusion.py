@@ -115,7 +115,7 @@ def even_confusion(classes: int, right: float) -> Tensor:
 
 
 def check_confusion(matrix: Tensor) -> None:
-    """Refuse what is no confusion matrix."""
+    """Refuse what is not a confusion matrix."""
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or (matrix < 0).any():
         raise ValueError("A confusion matrix is square and has no negative entry.")
     rows = matrix.sum(dim=1)

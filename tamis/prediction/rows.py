@@ -150,5 +150,5 @@ def why_not(schema: Schema, columns: Mapping[str, Cells], found: Reading, at: in
             if error := schema[name].fault(columns[name][at]):
                 return str(error)
             text = " ".join(text_of(columns[name][at]).split())
-            return f"{name} is no {schema[name].kind} as in training: {text[:100]}"
+            return f"{name} is not of kind {schema[name].kind}, as in training: {text[:100]}"
     return NOT_FINITE

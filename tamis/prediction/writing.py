@@ -89,7 +89,7 @@ def csv_writer(path: Path, names: Mapping[str, str]) -> Iterator[WriteColumns]:
 
 
 def as_cells(column: list[Any]) -> list[Any]:
-    """Return cells that a spreadsheet takes as they are; a negative number is no formula."""
+    """Return cells that a spreadsheet takes as they are; a negative number is not a formula."""
     strange = {cell for cell in column if isinstance(cell, str) and not is_number(cell)}
     changed = {cell: safe for cell in strange if (safe := disarm(cell)) != cell}
     return [changed.get(cell, cell) for cell in column] if changed else column

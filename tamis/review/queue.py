@@ -54,7 +54,7 @@ class ReviewQueue:
             self._entries[name] = replace(suspect, score=score, suggested=suggested), slot
 
     def remove(self, name: str) -> None:
-        """Remove a row that is no suspect any more."""
+        """Remove a row that is no longer a suspect."""
         self._entries.pop(name, None)
 
     def set_decided(self, names: Iterable[str]) -> None:

@@ -60,7 +60,7 @@ class TableRows:
 
     @cached_property
     def pictures(self) -> set[str]:
-        """Columns of pictures and of arrays, which are no text."""
+        """Columns of pictures and of arrays, which are not text."""
         return {c.name for c in self.schema.columns if c.kind in ("array", "image")}
 
 

@@ -7,7 +7,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # 
 
 
 def disarm(text: str) -> str:
-    """Return text that is no formula to a spreadsheet: it is put behind an apostrophe.
+    """Return text that is not a formula to a spreadsheet: it is put behind an apostrophe.
 
     >>> disarm("=1+1"), disarm("a=1")
     ("'=1+1", 'a=1')

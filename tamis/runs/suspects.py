@@ -94,7 +94,7 @@ def write_suspects_csv(path: Path, suspects: Iterable[Suspect]) -> None:
 
 
 def read_suspects_csv(path: Path) -> Iterator[Suspect]:
-    """Read suspects.csv; rows that are no suspects are skipped."""
+    """Read suspects.csv; rows that are not suspects are skipped."""
     with path.open(newline="", encoding="utf-8") as file:
         for cells in csv.DictReader(file):
             try:

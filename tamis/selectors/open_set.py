@@ -19,7 +19,7 @@ HIGHEST = 10.0
 
 @dataclass
 class PCLOF:
-    """Keep rows that are no outliers among those of their label in feature space.
+    """Keep rows that are not outliers among those of their label in feature space.
 
     `candidates`: random rows of the pool to judge, at least 4 for each pick. `neighbours`: share
     of the rows of a label that a row is compared with, at least one; half, so that a cluster of

@@ -86,7 +86,7 @@ def split(address: str) -> tuple[SplitResult, dict[str, str]]:
             return parts, dict(parse_qsl(parts.query, True, True))
     except ValueError:
         pass
-    raise SourceError(f"{redact(address)} is no address that can be read.")
+    raise SourceError(f"{redact(address)} is not a readable address.")
 
 
 def kafka_security(scheme: str, who: str | None) -> dict[str, str]:

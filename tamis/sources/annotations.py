@@ -196,7 +196,7 @@ def read_block(
 
 
 def check_labels(table: str, column: str, classes: list[str], labels: int) -> None:
-    """Raise in one sentence where labels are no classes."""
+    """Raise in one sentence where labels are not classes."""
     if len(classes) == 1:
         raise BadInputError(
             f"{table}: all labels in {column!r} are {classes[0][:40]!r}; there is nothing to"

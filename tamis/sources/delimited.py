@@ -79,7 +79,7 @@ class DelimitedFile:
         if not encoding.name.startswith("utf-8"):
             found = [f"read as {encoding.name}"]
         elif encoding.errors != "strict":
-            found = ["some bytes are no UTF-8, and became �"]
+            found = ["some bytes are not UTF-8, and became �"]
         usual = "\t" if self.path.suffix.lower() in (".tsv", ".tab") else ","
         return found + ([] if delimiter == usual else [f"cells are separated by {delimiter!r}"])
 

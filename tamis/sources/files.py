@@ -321,7 +321,7 @@ class Files:
         except IncompleteFileError:
             self.waiting.add(file.name)
             if not self.follow:
-                raise SourceError(f"{self}: {file.name} is no complete Parquet file.") from None
+                raise SourceError(f"{self}: {file.name} is not a complete Parquet file.") from None
         except FileNotFoundError:
             return  # removed since it was listed
         except (SourceError, OSError) as error:

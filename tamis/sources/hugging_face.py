@@ -136,7 +136,7 @@ def open_saved(path: Path) -> HuggingFaceTable:
     try:
         found = datasets.load_from_disk(str(path))
     except Exception as error:  # damaged files raise what they like
-        raise BadInputError(f"{path} is no data set that can be read: {short(error)}") from None
+        raise BadInputError(f"{path} is not a readable data set: {short(error)}") from None
     name = path.resolve().name
     return HuggingFaceTable(*one_split(found, name, f"name its folder, as {path}/test"))
 

@@ -77,7 +77,7 @@ class Images:
             try:
                 return io.BytesIO(base64.b64decode(value.rpartition(",")[2], validate=True))
             except (binascii.Error, ValueError) as error:
-                raise BadRecordError("picture is no base64", str(error)) from None
+                raise BadRecordError("picture is not base64", str(error)) from None
         try:
             path = (self.folder / value).resolve()
             inside = path.is_relative_to(self.folder.resolve()) and path.is_file()

@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 def encode_record(record: Any) -> bytes:
-    """Return a record as JSON on one line; raise ValueError where it is no JSON."""
+    """Return a record as JSON on one line; raise ValueError where it is not JSON."""
     return json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
 
 

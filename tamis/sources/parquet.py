@@ -33,7 +33,7 @@ class Parquet:
         try:
             self.table = parquet.ParquetFile(file)
         except self.damage as error:
-            raise SourceError(f"it is no Parquet file that can be read: {error}") from None
+            raise SourceError(f"it is not a readable Parquet file: {error}") from None
 
     def entries(self, position: int) -> Iterator[Entry]:
         """Yield rows from a row on; groups of rows before it are not read."""

@@ -32,7 +32,7 @@ LEFT_OUT = frozenset(("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"))
 class PictureFolder:
     """The files of a folder, or one file; the class of each is the first folder on its path.
 
-    Every file in the folder of a class is a row, whatever its ending: what is no picture is
+    Every file in the folder of a class is a row, whatever its ending: what is not a picture is
     rejected and named. Files that lie in no such folder have no label.
     """
 
@@ -47,7 +47,7 @@ class PictureFolder:
         self._files, others = listing(path) if path.is_dir() else ([path.name], [])
         if others:
             some = listed(others, 3)
-            self.notes = [f"{len(others)} files are no pictures, and in no class: {some}"]
+            self.notes = [f"{len(others)} files are not pictures, and in no class: {some}"]
         if not self._files:
             raise BadInputError(f"{path} holds no picture.")
 
@@ -74,7 +74,7 @@ class PictureFolder:
         return content.hexdigest()
 
     def check_classes(self) -> None:
-        """Raise in one sentence where the folders in it are no classes."""
+        """Raise in one sentence where the folders in it are not classes."""
         classes = {label for label in map(class_of, self._files) if label}
         if not classes:
             raise BadInputError(
@@ -85,7 +85,7 @@ class PictureFolder:
             names = sorted(classes)
             train = next((name for name in names if name.lower().startswith("train")), names[0])
             raise BadInputError(
-                f"{self._path} holds {listed(names)}, which are no classes: train on"
+                f"{self._path} holds {listed(names)}, which are not classes: train on"
                 f" {self._path / train}, and name another by --test."
             )
 

@@ -85,7 +85,7 @@ class RedisStream(Broker):
                 url, socket_timeout=SECONDS, socket_connect_timeout=2, retry=once
             )
         except (ValueError, TypeError) as error:
-            raise SourceError(f"{self} is no address: {scrub(str(error), url)}.") from None
+            raise SourceError(f"{self} is not an address: {scrub(str(error), url)}.") from None
         self._group = Group(self._client, stream, group)
         self._position = "0-0"
         self._replay_to: str | None = None

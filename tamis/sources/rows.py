@@ -164,7 +164,7 @@ def label_of(record: Any, name: str, numbers: ClassNumbers) -> int | None:
 
 
 def id_of(record: Any, name: str | None) -> tuple[int | None, str | None]:
-    """Return a record's id as a number and as text; text that is no number is hashed to one."""
+    """Return a record's id as a number and as text; text that is not a number is hashed to one."""
     if name is None:
         return None, None
     value = cell(record, name)

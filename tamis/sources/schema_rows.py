@@ -99,7 +99,8 @@ class SchemaRows:
         rows: list[np.ndarray | BadRecordError] = list(found.rows)
         for name, places in found.unreadable.items():
             for at in np.flatnonzero(places).tolist():
-                detail = f"{name} is no {self.schema[name].kind}: {str(columns[name][at])[:100]}"
+                kind = self.schema[name].kind
+                detail = f"{name} is not of kind {kind}: {str(columns[name][at])[:100]}"
                 rows[at] = BadRecordError(NOT_NUMBERS, detail)
         return rows
 

@@ -60,7 +60,7 @@ def open_reader(
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(path))
     if ending in PICTURES:
         return PictureFolder(path)
-    raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}, and is no folder.")
+    raise BadInputError(f"{path} ends in none of {', '.join(ENDINGS)}, and is not a folder.")
 
 
 @dataclass(frozen=True)
@@ -235,5 +235,5 @@ def read_json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         raise unreadable(path, error) from None
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise BadInputError(f"{path} is no list of JSON objects.")
+        raise BadInputError(f"{path} is not a list of JSON objects.")
     return records

@@ -33,7 +33,7 @@ def learn_schema(
     encoder: str | None,
     side: int | None,
 ) -> Schema:
-    """Return the schema of a table that was read once; raise where its labels are no classes."""
+    """Return the schema of a table that was read once; raise where its labels are not classes."""
     label, reader = first.label, first.reader
     if kinds.pop(label, None) != "category":
         check_classes(reader.name, label, first.labels, first.rows)

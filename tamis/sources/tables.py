@@ -64,7 +64,7 @@ class Table:
     label_counts: how many rows each class has.
     sample: encoded rows, spread over the table.
     grouped: whether the file is sorted by label, or nearly; it is then read in random order.
-    left_out: columns that are no inputs, because a picture or a text is the only one.
+    left_out: columns that are not inputs, because a picture or a text is the only one.
     notes: what was found out about it, to be printed.
     crowd: who gave the labels, where a column names annotators.
     """

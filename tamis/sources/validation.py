@@ -177,8 +177,8 @@ class Validator:
     def numbered(self, item: Any) -> Any:
         """Return a pair with the numbers of its classes in place of their names.
 
-        A name that is no class becomes -1, one beyond their limit that limit. Anything but a pair
-        with text labels is as it was.
+        A name that is not a class becomes -1, one beyond their limit that limit. Anything but a
+        pair with text labels is as it was.
         """
         pair = isinstance(item, tuple | list) and len(item) == 2
         if self.numbers.numbered or not pair or isinstance(item[1], Tensor):

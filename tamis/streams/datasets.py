@@ -157,7 +157,9 @@ def read_idx(path: Path) -> Tensor:
     complete = content[:3] == b"\0\0\x08" and len(content) >= header
     shape = np.frombuffer(content[4:header], ">u4").astype(int) if complete else np.zeros(0, int)
     if not complete or len(content) != header + int(np.prod(shape)):
-        raise MissingDataError(f"{path} is no complete IDX file of bytes; delete it and try again.")
+        raise MissingDataError(
+            f"{path} is not a complete IDX file of bytes; delete it and try again."
+        )
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy())
 
 
@@ -165,6 +167,6 @@ def read_cifar(path: Path) -> tuple[Tensor, Tensor]:
     """Return the rows of CIFAR-10's binary version: 1 label byte and 3,072 pixel bytes each."""
     content = np.fromfile(path, np.uint8)
     if not len(content) or len(content) % 3073:
-        raise MissingDataError(f"{path} is no complete CIFAR-10 batch; delete it and try again.")
+        raise MissingDataError(f"{path} is not a complete CIFAR-10 batch; delete it and try again.")
     rows = torch.from_numpy(content).reshape(-1, 3073)
     return rows[:, 1:].reshape(-1, 3, 32, 32).float() / 255, rows[:, 0].long()

@@ -70,7 +70,7 @@ class ShiftAndFlip:
     ) -> tuple[Tensor, Tensor]:
         """Return moved images, and the targets as they are."""
         if inputs.dim() not in (3, 4):
-            raise TypeError(f"Inputs of shape {tuple(inputs.shape)} are no images.")
+            raise TypeError(f"Inputs of shape {tuple(inputs.shape)} are not images.")
         count, (height, width) = len(inputs), inputs.shape[-2:]
         corners = torch.randint(2 * self.pad + 1, (2, count, 1), generator=generator)
         lines = corners[0] + torch.arange(height)

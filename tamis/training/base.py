@@ -328,7 +328,7 @@ def check_saved(buffer: object) -> None:
 
 
 def check_labels(labels: Tensor, classes: int | None) -> None:
-    """Refuse labels that are no class."""
+    """Refuse labels that are not a class."""
     most = torch.inf if classes is None else classes
     if ((labels < 0) | (labels >= most)).any():
         raise ValueError(f"Labels are at least 0 and below {most}, got {labels.tolist()}.")

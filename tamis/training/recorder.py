@@ -274,7 +274,7 @@ class RunRecorder:
         if self.failures:
             found.append(f"{self.failures} times the files for the pages were not written or read")
         if any(corrections.unknown_labels for corrections in self._followed()):
-            found.append("some decisions name a label that is no class here, and change nothing")
+            found.append("some decisions name a label that is not a class here, and change nothing")
         return found
 
     def state_dict(self) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class Service:
         try:
             work = Work(records, [encode_record(record) for record in records], has_rows)
         except ValueError:
-            raise RequestError("NaN and Infinity are no numbers of JSON.") from None
+            raise RequestError("NaN and Infinity are not numbers of JSON.") from None
         with self._changed:
             if self._stopping:
                 raise StoppingError("The service is about to end; try again later.")
@@ -332,5 +332,5 @@ class Service:
         limit = self.run.trainer.validator.numbers.max_classes or 0
         if text not in self.classes and len(self.classes) >= limit:
             self.refused["class"] += 1
-            raise RequestError(f"There is no class {text[:100]!r}.", classes=list(self.classes))
+            raise RequestError(f"There is not a class {text[:100]!r}.", classes=list(self.classes))
         return text

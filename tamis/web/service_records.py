@@ -32,7 +32,7 @@ class FaultError(TamisError):
 
 
 class Roles(NamedTuple):
-    """Names of the columns of a record that are no inputs."""
+    """Names of the columns of a record that are not inputs."""
 
     id: str
     label: str

@@ -158,7 +158,7 @@ def test_train_with_parts_of_ones_own(tmp_path: Path, monkeypatch, capsys) -> No
         ("train rows.csv --label y --on-bad shrug", "shrug"),
         ("train rows.csv --label y --nonsense", "no option --nonsense"),
         ("train one.csv --label y", "one class only, '0'"),
-        ("train rows.csv --label y --kind a=colour", "a=colour is no COLUMN=KIND"),
+        ("train rows.csv --label y --kind a=colour", "a=colour is not COLUMN=KIND"),
         ("train rows.csv --label y --kind q=text", "no column 'q' to be 'text'"),
         ("train header.csv --label y", "no labelled row"),
         ("train empty.csv --label y", "no column 'y'"),

@@ -52,8 +52,11 @@ def test_every_row_has_a_line(
     printed = " ".join(capsys.readouterr().out.split())
     assert "41 rows, 40 predictions: new-predictions.csv" in printed
     assert "1 without a prediction: fields do not fit the header (rows 5)" in printed
-    assert f"1 cells of 'age' are no number, and count as missing (rows {names[7]})" in printed
-    assert "2 rows have no label, or one that is no class here" in printed
+    assert (
+        f"1 cells of 'age' are not of kind number, and count as missing (rows {names[7]})"
+        in printed
+    )
+    assert "2 rows have no label, or one that is not a class here" in printed
     right = sum(line["prediction"] == row["left"] for line, row in zip(found, ROWS, strict=True))
     right -= found[10]["prediction"] == ROWS[10]["left"]
     assert f"Accuracy {right / 39:.3f} on 39 labelled rows" in printed

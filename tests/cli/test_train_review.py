@@ -130,7 +130,7 @@ def test_decisions_about_one_run_are_learned_from_in_the_next(
     assert main(command(table, out, "--slots", 300, "--corrections", decisions)) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "151 labels were decided by people" in printed
-    assert "Warning: some decisions name a label that is no class here" in printed
+    assert "Warning: some decisions name a label that is not a class here" in printed
     held = held_labels(out)
     reviewed = [name for name in names if name in held]
     assert len(reviewed) > 80

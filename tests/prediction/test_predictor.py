@@ -160,7 +160,7 @@ def test_arrays(model: str, tmp_path: Path) -> None:
     assert [at for at, name in enumerate(predicted) if name is None] == [3, 20]
     (found,) = predictor.blocks(odd)
     assert found.reasons[3] == "inputs not finite"
-    assert found.reasons[20].startswith("x is no array as in training: [[")
+    assert found.reasons[20].startswith("x is not of kind array, as in training: [[")
     assert not found.unreadable
 
 

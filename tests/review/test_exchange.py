@@ -220,8 +220,8 @@ def test_tables_of_cleanlab_itself(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("a.csv", "a,b\n1,2\n", "no column 'id'"),
-        ("a.csv", "id,decision\n1,explode\n", "is no decision"),
-        ("a.csv", "id,decision\n1,undo\n", "is no decision"),
+        ("a.csv", "id,decision\n1,explode\n", "is not a decision"),
+        ("a.csv", "id,decision\n1,undo\n", "is not a decision"),
         ("a.csv", "id,decision\n1,relabel\n", "has no label"),
         ("a.csv", "id,decision\n,keep\n", "without an id"),
         ("a.csv", "id,score\n1,much\n", "no number"),

@@ -53,7 +53,7 @@ def test_damage_in_utf_8_leaves_the_rest_as_it_was(tmp_path: Path) -> None:
     rows = "".join(f"{row},Zürich,{'xy'[row % 2]}\n" for row in range(40))
     path.write_bytes(f"a,b,label\n{rows}".encode().replace("ü".encode(), b"\xff", 1))
     table = open_table(path, "label", Validator())
-    assert table.reader.notes == ["some bytes are no UTF-8, and became �"]
+    assert table.reader.notes == ["some bytes are not UTF-8, and became �"]
     assert table.records([0, 1])[0]["b"] == "Z�rich"
     assert table.records([0, 1])[1]["b"] == "Zürich"
 
@@ -89,7 +89,7 @@ def test_ways_to_write_numbers(
 def test_an_open_quote_is_one_sentence(rows: int, tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text('a,label\n1,"x\n' + "2,y\n" * rows)
-    with pytest.raises(BadInputError, match=r"table\.csv is no CSV file that can be read"):
+    with pytest.raises(BadInputError, match=r"table\.csv is not a readable CSV file"):
         open_table(path, "label", Validator())
 
 

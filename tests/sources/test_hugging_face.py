@@ -93,7 +93,7 @@ def test_what_cannot_be_had_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "state.json").write_text("{")
-    with pytest.raises(BadInputError, match="is no data set that can be read"):
+    with pytest.raises(BadInputError, match="is not a readable data set"):
         open_table(tmp_path, None, Validator())
     with pytest.raises(BadInputError, match=r"hf:NAME\?config=CONFIG&split=SPLIT"):
         open_reader("hf:imdb?rows=3")

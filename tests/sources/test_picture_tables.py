@@ -93,7 +93,7 @@ def test_splits_are_no_classes(tmp_path: Path) -> None:
     for split in ("train", "val"):
         for label in "ab":
             draw(tmp_path / "data" / split / label / "0.png", 0)
-    with pytest.raises(BadInputError, match=r"train, val, which are no classes: train on .*train"):
+    with pytest.raises(BadInputError, match=r"train, val, which are not classes: train on .*train"):
         open_table(tmp_path / "data", None, Validator())
     assert open_table(tmp_path / "data" / "train", None, Validator()).classes == ("a", "b")
 

@@ -309,7 +309,7 @@ def damaged(content: bytes) -> bytes:
 def test_a_corrupt_file_is_refused(tmp_path: Path, ending: str, corrupt: Any) -> None:
     path = write(tmp_path / f"table{ending}", make_numbers(), [0, 1] * 26 + [0])
     path.write_bytes(corrupt(path.read_bytes()))
-    with pytest.raises(BadInputError, match=rf"table{ending} is no \w+ file that can be read"):
+    with pytest.raises(BadInputError, match=rf"table{ending} is not a readable \w+ file"):
         open_table(path, "label", Validator())
 
 
@@ -336,7 +336,7 @@ def test_pickled_objects_are_refused_and_never_loaded(tmp_path: Path, name: str)
     path, mark = tmp_path / "table.npz", tmp_path / "exploded"
     arrays = {"inputs": np.zeros((1, 2)), "label": np.zeros(1)}
     np.savez(path, **arrays | {name: np.array([Bomb(mark)], dtype=object)})
-    with pytest.raises(BadInputError, match=r"table\.npz is no NPZ file that can be read"):
+    with pytest.raises(BadInputError, match=r"table\.npz is not a readable NPZ file"):
         open_table(path, "label", Validator())
     assert not mark.exists()
 
@@ -345,7 +345,7 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "table.npz"
     with path.open("wb") as file:
         np.save(file, np.zeros((3, 2)))
-    with pytest.raises(BadInputError, match=r"table\.npz is no NPZ file that can be read"):
+    with pytest.raises(BadInputError, match=r"table\.npz is not a readable NPZ file"):
         open_table(path, "label", Validator())
 
 

@@ -129,7 +129,7 @@ def test_no_move_is_no_change(generator: Generator) -> None:
 
 
 def test_shifting_refuses_what_is_no_image(generator: Generator) -> None:
-    with pytest.raises(TypeError, match=r"\(3, 2\) are no images"):
+    with pytest.raises(TypeError, match=r"\(3, 2\) are not images"):
         ShiftAndFlip()(torch.ones(3, 2), torch.arange(3), 3, generator)
     with pytest.raises(ValueError, match="pad=-1"):
         ShiftAndFlip(pad=-1)

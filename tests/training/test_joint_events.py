@@ -74,7 +74,7 @@ def held(trainer: Trainer) -> dict[int, int]:
             id="somebody decides",
         ),
         pytest.param([row(1, 1), given(1, 2)], {1: 2}, [], id="nobody knows who"),
-        pytest.param([row(1, 1, 0), given(1, 7, 1)], {1: 1}, [], id="a label that is no class"),
+        pytest.param([row(1, 1, 0), given(1, 7, 1)], {1: 1}, [], id="a label that is not a class"),
     ],
 )  # fmt: skip
 def test_rows_have_their_joint_label(

@@ -127,7 +127,7 @@ ELSEWHERE = (
     "#class", "nav a", "#cards .card", "#after", "#download", "#author", "body", "#low",
     "#given", "#suggested", "#which",
 )  # fmt: skip
-"""Where a key is no decision: within the panel in the list of classes, and outside of it."""
+"""Where a key is not a decision: within the panel in the list of classes, and outside of it."""
 
 
 def test_letters_typed_elsewhere_decide_nothing(open_tab, folder: Path) -> None:

@@ -40,8 +40,8 @@ FIGURES = {
 LEGEND = (
     "A cell is test accuracy after the last slot, by raw / averaged weights: the mean over seeds ±"
     " the standard deviation. The paper's number is in italics. N/A is the paper's own, and -"
-    " marks a cell that it does not have. Sentences compare means of averaged weights. A gap smaller than"
-    " the deviations means nothing.",
+    " marks a cell that it does not have. Sentences compare means of averaged weights. A gap"
+    " smaller than the deviations means nothing.",
     "ITLM keeps the share of smallest losses that its name gives. *ITLM, released script* keeps the"
     " largest losses instead, as the paper's script does: all but the clean ratio. *OGRS, paper*"
     " is algorithm 1 as printed. Both are for the audit. Plausible, naive, BARE and OGRS need no"

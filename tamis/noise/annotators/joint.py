@@ -32,7 +32,7 @@ StepProgress = Callable[[int], None]
 class JointFit:
     """Posteriors of rows, and confusions of phases: stretches of one annotator's labels.
 
-    The first annotators, `models` of them, are no people: until their labels show better, they know
+    The first annotators, `models` of them, are not people: until labels show better, they know
     the class less often, and they forget sooner.
     """
 

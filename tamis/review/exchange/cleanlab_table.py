@@ -20,7 +20,7 @@ QUALITIES = ("label_quality", "label_score")
 
 
 def write_table(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
-    """Write a CSV. The quality of a label is 1 minus its score; a label kept is no issue."""
+    """Write a CSV. The quality of a label is 1 minus its score; a label kept is not an issue."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
@@ -44,7 +44,7 @@ def read_table(path: Path) -> list[ReviewedRow]:
         try:
             score = 1 - float(quality) if quality else ""
         except ValueError:
-            raise UnreadableFileError(f"{path} has a label quality that is no number.") from None
+            raise UnreadableFileError(f"{path} has a label quality that is not a number.") from None
         renamed = {"given": cells.get("given_label"), "suggested": cells.get("predicted_label")}
         found.append(from_cells({**cells, **renamed, "score": score}))
     return found

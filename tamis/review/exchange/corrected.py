@@ -41,7 +41,7 @@ def write_corrected(run: Path, out: Path | None = None, source: Path | None = No
     """Write the table of a run with decisions applied, a part at a time, and return what changed.
 
     Rows keep their order and all cells but the label; rows that were dropped are left out. Of a
-    folder of pictures, and of what is no CSV, TSV, Parquet or JSON lines, a list is written: ids
+    folder of pictures, and of what is not CSV, TSV, Parquet or JSON lines, a list is written: ids
     and labels. `source` is where the table is, if not at the path that the run was trained on.
     """
     metadata = read_metadata(run)

@@ -43,7 +43,7 @@ class UnreadableFileError(TamisError, ValueError):
 class ReviewedRow:
     """A suspect, and the decision about it.
 
-    A row that was decided and is no suspect any more has a decision only. Previews go to tools that
+    A row that was decided and is no longer a suspect has a decision only. Previews go to tools that
     show rows, and do not come back from them.
     """
 
@@ -90,7 +90,7 @@ def from_cells(cells: Mapping[str, Any]) -> ReviewedRow:
         action = "keep" if label == given else "relabel"
     if action is not None and (action not in ACTIONS or action == "undo"):
         raise UnreadableFileError(
-            f"{action[:40]!r} is no decision: it is keep, relabel, drop or skip."
+            f"{action[:40]!r} is not a decision: it is keep, relabel, drop or skip."
         )
     if action == "relabel" and label is None:
         raise UnreadableFileError(f"Row {name[:40]!r} is to be relabelled, and has no label.")
@@ -99,7 +99,7 @@ def from_cells(cells: Mapping[str, Any]) -> ReviewedRow:
         row, slot = (read_int(cells.get(key)) for key in ("row", "slot"))
     except (TypeError, ValueError):
         raise UnreadableFileError(
-            f"Row {name[:40]!r} has a score, row or slot that is no number."
+            f"Row {name[:40]!r} has a score, row or slot that is not a number."
         ) from None
     suspect = None
     if suggested is not None and score is not None:
@@ -129,7 +129,7 @@ def read_int(value: object) -> int | None:
 def read_run(folder: Path, which: str = "all") -> tuple[list[ReviewedRow], list[str]]:
     """Return the suspects of a run with decisions, and the names of its classes.
 
-    `which`: all, open, or decided. Decisions about rows that are no suspects any more are included.
+    `which`: all, open, or decided. Decisions about rows that are no longer suspects are included.
     """
     index, decisions = SuspectIndex(folder), Decisions(folder / RunFiles.decisions)
     in_force = decisions.in_force()

@@ -51,7 +51,7 @@ def read_cells(path: Path) -> list[dict[str, str]]:
                 for row in reader
             ]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UnreadableFileError(f"{path} is no CSV that can be read: {error}.") from None
+        raise UnreadableFileError(f"{path} is not a readable CSV: {error}.") from None
 
 
 def write_json_lines(rows: Sequence[ReviewedRow], classes: Sequence[str], path: Path) -> None:
@@ -71,7 +71,7 @@ def read_json_lines(path: Path) -> list[ReviewedRow]:
         except (ValueError, RecursionError):
             cells = None
         if not isinstance(cells, dict):
-            raise UnreadableFileError(f"{path}, line {number}, is no JSON object.")
+            raise UnreadableFileError(f"{path}, line {number}, is not a JSON object.")
         found.append(from_cells(cells))
     return found
 
@@ -94,7 +94,7 @@ def read_parquet(path: Path) -> list[ReviewedRow]:
         table = pyarrow.parquet.read_table(io.BytesIO(path.read_bytes()))
     except pyarrow.ArrowInvalid as error:
         why = as_clause(str(error))
-        raise UnreadableFileError(f"{path} is no Parquet file that can be read: {why}.") from None
+        raise UnreadableFileError(f"{path} is not a readable Parquet file: {why}.") from None
     if "id" not in table.column_names:
         raise UnreadableFileError(f"{path} has no column 'id'.")
     return [from_cells(cells) for cells in table.to_pylist()]

@@ -111,7 +111,7 @@ def usual_shape(name: str, cells: Cells) -> tuple[int, ...]:
 
 
 def shape_of(cell: Any) -> tuple[int, ...] | None:
-    """Return the shape of one cell, None where it is no array of numbers."""
+    """Return the shape of one cell, None where it is not an array of numbers."""
     try:
         array = np.asarray(cell)
     except ValueError:  # rows of different lengths

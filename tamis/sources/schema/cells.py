@@ -75,7 +75,7 @@ def texts_of(cells: Cells) -> list[str]:
     values = cells.tolist() if isinstance(cells, np.ndarray) else cells
     try:
         return list(map(str.strip, values))
-    except TypeError:  # some cell is no text
+    except TypeError:  # some cell is not text
         return list(map(text_of, values))
 
 
@@ -135,7 +135,7 @@ def has_underscore(cells: Cells) -> bool:
     """Return whether some text has an underscore in it."""
     try:
         return "_" in "".join(cells)
-    except TypeError:  # some cell is no text
+    except TypeError:  # some cell is not text
         return any(isinstance(cell, str) and "_" in cell for cell in cells)
 
 

@@ -135,7 +135,7 @@ class Image(Column):
         return None
 
     def decode(self, cells: np.ndarray) -> str | None:
-        """Return the shape: a picture is no text."""
+        """Return the shape: a picture is not text."""
         return f"(picture of {' x '.join(map(str, self.size))})"
 
     def note(self) -> str:

@@ -21,7 +21,7 @@ OFTEN = 10
 
 
 def check_classes(table: str, label: str, counts: Mapping[str, int], rows: int) -> None:
-    """Raise in one sentence where labels are no classes, before anything is allocated."""
+    """Raise in one sentence where labels are not classes, before anything is allocated."""
     found, labelled = len(counts), sum(counts.values())
     column = f"{table}: column {label!r}"
     if found == 1:
@@ -31,12 +31,12 @@ def check_classes(table: str, label: str, counts: Mapping[str, int], rows: int) 
         )
     if found > MOST_FRACTIONS and are_amounts(counts):
         raise BadInputError(
-            f"{column} has {found} distinct numbers in {rows} rows. These are no classes: is it a"
+            f"{column} has {found} distinct numbers in {rows} rows. These are not classes: is it a"
             f" number to predict? If not, --kind {label}=category."
         )
     if (found > FEW_CLASSES and 2 * found > labelled) or found == labelled >= FEW_ROWS:
         raise BadInputError(
-            f"{column} has {found} distinct values in {rows} rows. These are no classes: is it a"
+            f"{column} has {found} distinct values in {rows} rows. These are not classes: is it a"
             f" number to predict, or an id? If not, --kind {label}=category."
         )
 

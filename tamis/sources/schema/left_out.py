@@ -1,4 +1,4 @@
-"""Columns that are no inputs: ids, and those of which every cell is the same."""
+"""Columns that are not inputs: ids, and those of which every cell is the same."""
 
 from __future__ import annotations
 

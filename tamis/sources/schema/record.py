@@ -198,7 +198,7 @@ class Schema:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, BadInputError):
                 raise
-            raise BadInputError(f"This is no schema of a table: {error!r}.") from None
+            raise BadInputError(f"This is not a schema of a table: {error!r}.") from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -265,4 +265,4 @@ def read_schema(path: Path) -> Schema:
     except (ValueError, RecursionError) as error:
         if isinstance(error, BadInputError):
             raise
-        raise BadInputError(f"{path} is no schema of a table: {error}.") from None
+        raise BadInputError(f"{path} is not a schema of a table: {error}.") from None

@@ -64,7 +64,7 @@ def read_config(text: object) -> LabelControl:
     try:
         tags = list(ElementTree.fromstring(text).iter("Choices"))  # noqa: S314
     except ElementTree.ParseError as error:
-        raise LabelConfigError(f"The labelling configuration is no XML: {error}.") from None
+        raise LabelConfigError(f"The labelling configuration is not XML: {error}.") from None
     action = next((tag for tag in tags if tag.get("name") == ACTION), None)
     single = [tag for tag in tags if tag is not action and is_single(tag)]
     named = [tag for tag in single if tag.get("name") == LABEL]

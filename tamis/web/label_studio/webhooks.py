@@ -14,7 +14,7 @@ DELETED = "ANNOTATIONS_DELETED"
 
 
 class WebhookError(RequestError):
-    """A request that is no webhook of Label Studio, in one sentence."""
+    """A request that is not a webhook of Label Studio, in one sentence."""
 
 
 class Change(NamedTuple):

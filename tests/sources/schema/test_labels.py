@@ -1,4 +1,4 @@
-"""Labels that are no classes are one sentence, whatever they are written as and come from."""
+"""Labels that are not classes are one sentence, whatever they are written as and come from."""
 
 from __future__ import annotations
 
