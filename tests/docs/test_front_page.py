@@ -11,6 +11,7 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.lab.experiments.tables import read
+from tamis.lab.methods import METHODS
 from tamis.lab.pages import front_page
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +62,8 @@ def test_tables_that_another_model_wins_are_named() -> None:
     ]  # fmt: skip
     assert "wine" not in front_page.behind(lines, 0.2)
     assert "wine" in front_page.behind(worse, 0.2)
+
+
+def test_the_count_of_methods_is_that_of_the_board() -> None:
+    for page in ("README.md", "docs/tutorials/new_selector.md"):
+        assert f"the {len(METHODS)} " in (ROOT / page).read_text(), page
