@@ -39,11 +39,12 @@ logging.getLogger("traitlets").setLevel(logging.WARNING)  # it names each notebo
 project = "tamis"
 release = version = tamis.__version__
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 
-nb_execution_mode = "cache"  # a notebook runs again where its code has changed
+nb_execution_mode = "cache"  # a notebook runs again where its own code has changed
+nb_execution_cache_path = str(HERE / "_build" / "notebooks")
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
