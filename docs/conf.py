@@ -58,6 +58,7 @@ html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_show_search_summary = False  # excerpts are fetched, which a browser refuses from disk
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
@@ -183,13 +184,20 @@ def write_equation(page: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def give_levels(
+def open_to_all(
     app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object
 ) -> None:
-    """Give captions of the side bar the level that their role requires, which the theme lacks."""
-    bar = context.get("furo_navigation_tree", "")
+    """Add what the theme lacks for people without a mouse: levels of headings, stops for Tab.
+
+    Captions of the side bar get the level that their role requires. Code and tables that are wider
+    than a phone can be reached by Tab, and so be scrolled by keys.
+    """
+    bar, body = context.get("furo_navigation_tree", ""), context.get("body", "")
     level = 'role="heading" aria-level="2"'
     context["furo_navigation_tree"] = bar.replace('role="heading"', level)
+    for start in ("<pre", '<div class="table-wrapper'):
+        body = body.replace(start, f'{start[:4]} tabindex="0"{start[4:]}')
+    context["body"] = body
 
 
 def setup(app: Sphinx) -> None:
@@ -198,5 +206,5 @@ def setup(app: Sphinx) -> None:
     app.add_directive("gallery", Gallery)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_equation, None))
     app.connect("doctree-read", follow_links)
-    app.connect("html-page-context", give_levels, priority=900)  # after the theme has made it
+    app.connect("html-page-context", open_to_all, priority=900)  # after the theme has made it
     app.connect("autodoc-process-docstring", read_markdown)

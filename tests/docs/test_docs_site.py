@@ -127,4 +127,5 @@ def test_axe_finds_no_fault(
 def test_the_search_works_from_disk(site: Path, browser: Chromium) -> None:
     tab = browser.open((site / "search.html").as_uri() + "?q=purity")
     tab.wait("document.querySelectorAll('#search-results li a').length > 2")
+    assert tab.troubles() == []
     tab.close()
