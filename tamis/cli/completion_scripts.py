@@ -111,8 +111,10 @@ def to_zsh(found: list[Place]) -> Iterator[str]:
             for name, text in place.commands.items():
                 yield f"        {single(f'{name}:{text}')}"
             yield "    )"
-            yield "    _arguments -C '(- *)'{-h,--help}'[help]' '1:command:->command' \\"
-            yield "        '*::word:->words'"
+            yield "    _arguments -C \\"
+            for option in place.options:
+                yield from (f"        {zsh_option(name, option)} \\" for name in option.names)
+            yield "        '1:command:->command' '*::word:->words'"
             yield '    case "$state" in'
             yield "        command) _describe command commands ;;"
             yield f'        words) {function(place.words)}_"${{line[1]}}" ;;'

@@ -26,7 +26,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("output")
     rows = [f"r{row},{row % 7},{('ant', 'bee')[row % 2]}\n" for row in range(60)]
     (place / "rows.csv").write_text("id,a,kind\n" + "".join(rows))
-    votes = [f"{row},{who},{(row + (who == 'cy')) % 2}\n" for row in range(30) for who in ("al", "bo", "cy")]
+    votes = [
+        f"{row},{who},{(row + (who == 'cy')) % 2}\n"
+        for row in range(30)
+        for who in ("al", "bo", "cy")
+    ]
     (place / "votes.csv").write_text("task,worker,label\n" + "".join(votes))
     train = ["train", str(place / "rows.csv"), "--label", "kind", "--id", "id", "--slots", "20"]
     assert main([*train, "--out", str(place / "run")]) == 0

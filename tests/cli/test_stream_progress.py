@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-import torch
 from rich.console import Console
 
 from tamis.cli import stream_progress
 from tamis.cli.stream_progress import Progress
-from tamis.data import Picks, Slot
+from tamis.data import Slot
 from tamis.sources import SourceStats
 from tests.support.wait import wait_until
 
@@ -42,7 +42,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, slots: int | None, late: float | None
 
 
 def slot(number: int) -> Slot:
-    return Slot(number, Picks(torch.tensor([0])), torch.tensor([0]), loss=0.5)
+    return cast(Slot, SimpleNamespace(number=number, loss=0.5))
 
 
 def test_where_there_is_no_end_rate_and_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_the_age_of_the_newest_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines(monkeypatch, None, 75.0)[-1].endswith("loss 0.500, newest 1 min 15 s old")
 
 
-def test_silence_is_reported_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_silence_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_progress, "PRINT_EVERY", 0.01)
     out = StringIO()
     with Progress(StandingFeed(), Console(file=out, width=200)) as progress:  # type: ignore[arg-type]
