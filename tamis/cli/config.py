@@ -40,10 +40,10 @@ def settings_of(parser: ArgumentParser) -> Mapping[str, Action]:
 
 def apply_config(parser: ArgumentParser, words: Sequence[str]) -> None:
     """Take the defaults of a command from the file that its words name, if they name one."""
-    path = named_file(words)
+    path = named_file(parser, words)
     if path is None:
         return
-    known = settings_of(parser)
+    known, given = settings_of(parser), [named_option(parser, word) for word in words]
     for name, value in read_toml(parser, path).items():
         action = known.get(name.replace("_", "-"))
         if action is None:
@@ -53,7 +53,7 @@ def apply_config(parser: ArgumentParser, words: Sequence[str]) -> None:
             default = to_option(parser, action, value)
         except ArgumentError as error:
             parser.error(f"{path}, {name}: {error.message}")
-        if any(is_named(word, action.option_strings) for word in words):
+        if action in given:
             continue  # an option that may be repeated would add to the file's
         action.default, action.required = default, False
         if not action.option_strings:
@@ -70,21 +70,25 @@ def read_toml(parser: ArgumentParser, path: Path) -> dict[str, Any]:
         parser.error(f"{path} is no TOML: {error}")
 
 
-def named_file(words: Sequence[str]) -> Path | None:
+def named_file(parser: ArgumentParser, words: Sequence[str]) -> Path | None:
     """Return the file that the words name by --config."""
     for word, after in zip(words, [*words[1:], None], strict=True):
         if word == "--":
             return None
-        if is_named(word, ["--config"]):
+        action = named_option(parser, word)
+        if action is not None and action.dest == "config":
             text = word.partition("=")[2] or after
             return Path(text) if text else None
     return None
 
 
-def is_named(word: str, options: Sequence[str]) -> bool:
-    """Return whether a word is one of the options, or the beginning of its name."""
-    name = word.partition("=")[0]
-    return len(name) > 3 and name[:2] == "--" and any(each.startswith(name) for each in options)
+def named_option(parser: ArgumentParser, word: str) -> Action | None:
+    """Return the option that a word names in full, or by a beginning that no other has."""
+    name, known = word.partition("=")[0], parser._option_string_actions
+    if name in known or not name.startswith("--") or name == "--":
+        return known.get(name)
+    near = [action for option, action in known.items() if option.startswith(name)]
+    return near[0] if len(near) == 1 else None
 
 
 def to_option(parser: ArgumentParser, action: Action, value: Any) -> Any:

@@ -89,6 +89,13 @@ def test_the_command_line_wins(here: Path) -> None:
     assert (options.k, options.seed, options.label) == (16, 3, "kind")
     assert (options.log, options.drop) == (["wandb"], ["b"])
     assert parsed("train", "--config=run.toml").log == ["mlflow"]
+    assert parsed("train", "--conf", "run.toml", "--lo", "wandb").log == ["wandb"]
+
+
+def test_an_option_is_not_taken_for_a_longer_one(here: Path) -> None:
+    Path("run.toml").write_text('rows-per-slot = 3\nlog = ["mlflow"]\n')
+    options = parsed("stream", "rows.jsonl", "--config", "run.toml", "--rows", "mine:to_row")
+    assert (options.rows_per_slot, options.rows) == (3, "mine:to_row")
 
 
 @pytest.mark.parametrize(
