@@ -34,7 +34,7 @@ class Progress:
         self.console = console
         self.slots = slots
         self._status = Status("", console=console)
-        self._shown = self._came = monotonic()
+        self._printed = self._came = monotonic()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=MEASURED)
         self._text, self._late = "", 0.0
         self._silent = False
@@ -48,9 +48,9 @@ class Progress:
         if not self._marks:
             self._marks.append((now, slot.number, self.feed.stats().seen))
         terminal = self.console.is_terminal
-        if now - self._shown < (SHOW_EVERY if terminal else PRINT_EVERY):
+        if now - self._printed < (SHOW_EVERY if terminal else PRINT_EVERY):
             return
-        self._shown, stats = now, self.feed.stats()
+        self._printed, stats = now, self.feed.stats()
         self._marks.append((now, slot.number, stats.seen))
         self._text, self._late = self.describe(slot, stats), stats.late or 0.0
         if terminal:
@@ -84,7 +84,7 @@ class Progress:
         return f", newest {as_time(age)} old" if age >= OLD else ""
 
     def _report_silence(self) -> None:
-        """Show that nothing has come for a while; what waits is not asked from this thread."""
+        """Show that nothing has come for a while; the source is not queried from this thread."""
         terminal = self.console.is_terminal
         while not self._ended.wait(SHOW_EVERY if terminal else PRINT_EVERY):
             silent = monotonic() - self._came

@@ -13,7 +13,7 @@ from tamis.cli.completion import SHELLS
 from tamis.cli.completion_scripts import places, script
 from tamis.cli.main import build_parser, main
 
-ASKED = {
+TYPED = {
     "tr": {"train"},
     "train --on": {"--on-bad"},
     "train x --on-bad ": {"raise", "skip", "quarantine"},
@@ -51,7 +51,7 @@ def test_the_shell_reads_it(shell: str, file: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("words", ASKED)
+@pytest.mark.parametrize("words", TYPED)
 def test_the_shell_completes(shell: str, file: Path, words: str) -> None:
     if shell == "zsh":
         pytest.skip("zsh completes at a terminal only")
@@ -62,9 +62,9 @@ def test_the_shell_completes(shell: str, file: Path, words: str) -> None:
         program = BASH.format(script=file, words=words + last)
     done = subprocess.run([shell, "-c", program], capture_output=True, text=True, check=True)
     found = {line.partition("\t")[0].strip() for line in done.stdout.splitlines()}
-    assert ASKED[words] <= found
+    assert TYPED[words] <= found
     if not words.endswith(" "):
-        assert found == ASKED[words]
+        assert found == TYPED[words]
 
 
 @pytest.mark.parametrize("kind", SHELLS)
