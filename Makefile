@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults hour mutants advisories clean help
+.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults hour mutants advisories dist clean help
 
 demo: $(VENV)/.demo  ## six methods side by side on a drifting stream: a table, plots and a page
 	$(BIN)/tamis demo
@@ -57,6 +57,11 @@ mutants: $(VENV)/.ok  ## small faults written into the library: do the tests not
 advisories: $(VENV)/.ok  ## known vulnerabilities of the pinned packages; queries an online database
 	$(BIN)/python -m pip install -q --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit -r constraints.txt --no-deps --disable-pip
+
+dist: $(VENV)/.ok  ## wheel and sdist of the release into dist/, checked
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 results: $(VENV)/.ok  ## tables and figures of README, front page and results from kept runs; no training
 	$(BIN)/tamis lab reproduce page --out results/paper --page docs/results.md

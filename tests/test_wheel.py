@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires
@@ -39,10 +40,16 @@ def run(*words: str | Path, cwd: Path = ROOT) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out)
-    (found,) = out.glob("*.whl")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the release: the sdist, and the wheel that is built from it."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("*.whl")
     return found
 
 
@@ -94,6 +101,22 @@ def test_what_is_in_it(wheel: Path) -> None:
         "tamis",
         f"tamis-{tamis.__version__}.dist-info",
     }
+
+
+def test_an_index_accepts_both(built: Path) -> None:
+    files = sorted(built.iterdir())
+    assert [path.suffix for path in files] == [".whl", ".gz"]
+    printed = run(sys.executable, "-m", "twine", "check", "--strict", *files)
+    assert printed.count("PASSED") == 2
+
+
+def test_what_is_in_the_sdist(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml"}
+    assert wanted | {"tamis/__init__.py", "tests/test_wheel.py", "docs/index.md"} <= names
+    assert not any(name.startswith(("results/", ".ci/")) for name in names)
 
 
 def test_it_is_the_wheel_that_runs(clean: Path, tmp_path: Path) -> None:

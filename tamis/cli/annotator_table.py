@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from tamis.cli.console import plain_console
+from tamis.cli.next_steps import command, print_next
 from tamis.errors import UsageError
 from tamis.monitoring.progress import RowCount
 from tamis.noise import Annotators, Decline
@@ -43,12 +44,23 @@ def combine_labels(options: Namespace) -> int:
     if options.truth:
         print_accuracy(given, annotators, console)
     console.print(f"One label for each row: {out}; all annotators: {about}", soft_wrap=True)
-    console.print(
-        f"Next: join {out.name} to your rows by {given.columns.row!r}, then tamis train ROWS"
-        " --label label",
-        soft_wrap=True,
+    options.results.update(out=out, annotators_out=about, annotators=worst_first(given, annotators))
+    by = given.columns.row
+    print_next(
+        console,
+        open=about,
+        join=f"{out} to your rows by {by!r}",
+        then_train_with=command("train", "ROWS", "--label", "label"),
     )
     return 0
+
+
+def worst_first(given: Annotations, annotators: Annotators) -> list[dict[str, object]]:
+    """Return each annotator's name, number of labels and accuracy, and since when one is bad."""
+    return [
+        {"name": name, "labels": labels, "accuracy": share, "bad_since": since}
+        for name, labels, share, _, _, _, since, *_ in annotator_lines(given, annotators)
+    ]
 
 
 def print_given(given: Annotations, console: Console) -> None:

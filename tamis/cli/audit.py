@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tamis.cli.next_steps import command, print_next
 from tamis.cli.watch import user
 from tamis.errors import UsageError
 
@@ -47,12 +48,22 @@ def run(options: Namespace) -> int:
 
     from tamis.runs.spreadsheet import disarm
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(("id", "given", "label"))
+    rows = []
     for row in found.audit:
         made = found.decisions.of(row.id)
         label = row.given if made and made.decision == "keep" else made.label if made else None
-        writer.writerow(map(disarm, (row.id, row.given, label or "")))
+        rows.append((row.id, row.given, label or ""))
+    names = ("id", "given", "label")
+    options.results.update(
+        run=options.run, sample=[dict(zip(names, row, strict=True)) for row in rows]
+    )
+    if options.json:
+        return 0
+    writer = csv.writer(options.results.file, lineterminator="\n")
+    writer.writerows([names, *(map(disarm, row) for row in rows)])
+    if not options.quiet:
+        then = command("audit", options.run, "--answers", "FILE")
+        print(f"Fill in the column label, then: {then}", file=sys.stderr)
     return 0
 
 
@@ -76,4 +87,8 @@ def add_answers(options: Namespace, found: Run) -> int:
     found.refresh()
     tally = found.audit.tally(found.decisions)
     console.print(f"{tally.audited} of {tally.rows} audited. {tally.text}", soft_wrap=True)
+    options.results.update(
+        run=options.run, added=result.added, audited=tally.audited, rows=tally.rows, text=tally.text
+    )
+    print_next(console, report_with=command("report", options.run))
     return 0

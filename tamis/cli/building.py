@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tamis.buffers import BUFFERS, PuriDivER, WaitingRoom
-from tamis.errors import UsageError
+from tamis.errors import UsageError, as_clause
 from tamis.models import MODELS, Scale, start
 from tamis.models.tabular import TableModel
 from tamis.noise import Alarm, JointLabels
@@ -32,7 +32,7 @@ PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000, "pool_size": 
 
 OF_ONE_CALL = (
     "address", "out", "resume", "overwrite", "allow_mismatch", "log", "dry_run", "queue",
-    "policy", "patience", "linger", "follow", "skip_lost",
+    "policy", "patience", "linger", "follow", "skip_lost", "quiet", "json",
 )  # fmt: skip
 """Options that have no part in how a trainer is built."""
 
@@ -56,6 +56,25 @@ def choose(kind: str, name: str, parts: Sequence[Callable[..., Any]]) -> Callabl
     finally:
         sys.path.remove("")
     return found
+
+
+def check_device(name: str) -> None:
+    """Raise a sentence that names what to do where a device is not there."""
+    there = torch.cuda.device_count()
+    try:
+        device = torch.device(name)
+        if device.type != "cuda" or (device.index or 0) < there:
+            torch.empty(0, device=device)
+            return
+    except (RuntimeError, AssertionError) as error:
+        why = as_clause(str(error).splitlines()[0])
+        raise UsageError(f"--device {name}: {why}; cpu and cuda are usual.") from None
+    if there:
+        raise UsageError(f"--device {name}: the last GPU here is cuda:{there - 1}.")
+    why = "this torch is built without CUDA: install one with it"
+    if torch.version.cuda:
+        why = "torch finds no GPU: see whether nvidia-smi lists one"
+    raise UsageError(f"--device {name}: {why}, or use --device cpu.")
 
 
 def build_selector(name: str, settings: Sequence[str]) -> Selector:
@@ -161,6 +180,7 @@ def build_trainer(
     """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
         raise UsageError("RHO compares the weights with their average: give --window average.")
+    check_device(options.device)
     try:
         device = torch.empty(0, device=options.device).device
         buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from tamis.cli.next_steps import print_next
+from tamis.cli.report import results_of
 from tamis.errors import needs_extra
 
 HELP = "Put runs side by side on one page: numbers, curves, and where their settings differ."
@@ -30,8 +32,10 @@ def run(options: Namespace) -> int:
         from tamis.web.run_plots import plots_of
         from tamis.web.svg import save_files
     console, runs = plain_console(), name_apart(options.runs)
-    console.print(f"Page: {write_compare_page(runs, options.out)}")
+    page = write_compare_page(runs, options.out)
+    options.results.update(page=page, runs={name: results_of(run) for name, run in runs.items()})
     if options.plots:
         written = save_files(plots_of(runs), options.plots)
         console.print(f"{len(written)} files of plots: {options.plots}")
+    print_next(console, open=page)
     return 0

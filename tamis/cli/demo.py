@@ -21,4 +21,6 @@ def run(options: Namespace) -> int:
     """Run the methods, print a table, write the folder."""
     from tamis.lab.experiments import demo
 
-    return demo.run(options)
+    code = demo.run(options)
+    options.results.update(page=options.out / "index.html")
+    return code

@@ -5,11 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from tamis.cli.next_steps import command, print_next
+from tamis.cli.options import positive
 from tamis.errors import UsageError
 
 HELP = "Write suspects and decisions of a run, its corrected table, or its model."
 EXAMPLES = """examples:
   tamis export tamis-run --format csv
+  tamis export tamis-run --which open --most 10 --out ten.csv
   tamis export tamis-run --format label-studio --which open --out tasks.json
   tamis export tamis-run --format corrected --out customers-corrected.csv
   tamis export tamis-run --format onnx
@@ -36,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("run", type=Path, help="folder of a run; for the model also its model.safetensors")
     add("--format", choices=formats, default="csv", help="what to write (default csv)")
     add("--which", choices=("all", "open", "decided"), default="all", help="rows (default all)")
+    add("--most", type=positive, metavar="ROWS", help="the worst so many (default all)")
     add(
         "--out",
         type=Path,
@@ -59,8 +63,13 @@ def run(options: Namespace) -> int:
     reviewed, classes = exchange.read_run(options.run, options.which)
     if not reviewed:
         raise UsageError(f"{options.run} holds no suspects and no decisions to write.")
+    reviewed = reviewed[: options.most]
     form.write(reviewed, classes, out)
-    plain_console().print(f"{len(reviewed)} rows: {out}")
+    console = plain_console()
+    console.print(f"{len(reviewed)} rows: {out}")
+    options.results.update(run=options.run, out=out, rows=len(reviewed))
+    console.print("Decide in that tool; in a table, write the right class into the column label.")
+    print_next(console, import_with=command("import", out, "--run", options.run))
     return 0
 
 
@@ -77,8 +86,10 @@ def export_model(options: Namespace) -> int:
     console.print(f"Model, as tamis predict up to {worst:.0e}: {out}")
     console.print(
         f"Rows go in as tamis.load({str(options.run)!r}).schema.encode(frame) returns them; the"
-        f" schema is beside it: {out.with_suffix('.schema.json')}"
+        f" schema is beside it: {out.with_suffix('.schema.json')}",
+        soft_wrap=True,
     )
+    options.results.update(run=options.run, out=out, difference=worst)
     return 0
 
 
@@ -86,6 +97,7 @@ def export_corrected(options: Namespace) -> int:
     """Write the corrected table, and print what was changed and what could not be."""
     from tamis.cli.console import plain_console
     from tamis.review.exchange.corrected import write_corrected
+    from tamis.runs import read_metadata
 
     source, out, changes, source_changed = write_corrected(options.run, options.out, options.source)
     console, counts = plain_console(), changes.counts
@@ -105,4 +117,8 @@ def export_corrected(options: Namespace) -> int:
         )
     words = ", ".join(f"{counts[word]} {word}" for word in ("relabelled", "removed", "kept"))
     console.print(f"{changes.rows} rows of {source.name}, {words}: {out}")
+    options.results.update(run=options.run, out=out, rows=changes.rows, **counts)
+    label = read_metadata(options.run).options.get("label")
+    named = ["--label", label] if label else []
+    print_next(console, train_with=command("train", out, *named, "--out", "corrected-run"))
     return 0

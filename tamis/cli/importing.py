@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from tamis.cli.export import FORMATS
+from tamis.cli.next_steps import command, print_next
 from tamis.cli.watch import user
 from tamis.errors import UsageError
 
@@ -41,4 +42,12 @@ def run(options: Namespace) -> int:
     console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
     if result.unknown:
         console.print(f"Warning: {result.unknown} are about rows or classes that the run lacks.")
+    options.results.update(
+        run=options.folder, added=result.added, unchanged=result.unchanged, unknown=result.unknown
+    )
+    print_next(
+        console,
+        correct_the_table_with=command("export", options.folder, "--format", "corrected"),
+        review_with=command("watch", options.folder),
+    )
     return 0

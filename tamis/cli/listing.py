@@ -6,6 +6,8 @@ import inspect
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 
+from tamis.cli.next_steps import command, print_next
+
 HELP = "List every selector, trainer, loss, estimator, model, data set, noise kind and buffer."
 EXAMPLES = "example:\n  tamis list"
 
@@ -26,7 +28,12 @@ def run(options: Namespace) -> int:
         table.add_row(f"[bold]{kind}[/bold]")
         for part in found:
             table.add_row("  " + part.__name__, first_line(part))
-    Console().print(table)
+        options.results.update(**{kind: {part.__name__: first_line(part) for part in found}})
+    console = Console()
+    console.print(table)
+    print_next(
+        console, train_with=command("train", "FILE", "--label", "COLUMN", "--selector", "NAME")
+    )
     return 0
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
+from typing import NamedTuple
+
+from tamis.cli.config import add_config_option
 
 ON_BAD = ("raise", "skip", "quarantine")
 POLICIES = ("block", "drop oldest", "every nth")
@@ -11,6 +14,26 @@ KIND_NAMES = (
     "number", "category", "boolean", "datetime", "text", "id", "constant", "array", "image"
 )  # fmt: skip
 LOGGER_NAMES = ("tensorboard", "mlflow", "wandb")
+
+
+class ColumnKind(NamedTuple):
+    """A column, and the kind that it is to be."""
+
+    column: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.column}={self.kind}"
+
+
+class Interval(NamedTuple):
+    """A number of slots, or else of seconds."""
+
+    slots: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g}s" if self.slots is None else str(self.slots)
 
 
 def add_training_options(parser: ArgumentParser) -> None:
@@ -39,6 +62,7 @@ def add_training_options(parser: ArgumentParser) -> None:
 
 def add_run_options(parser: ArgumentParser) -> None:
     """Add the options of a run's folder: where, checkpoints, decisions, experiment trackers."""
+    add_config_option(parser)
     add = parser.add_argument
     add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
     add("--overwrite", action="store_true", help="replace an earlier run in the folder")
@@ -90,16 +114,16 @@ def add_kind_option(parser: ArgumentParser) -> None:
     )
 
 
-def column_kind(text: str) -> tuple[str, str]:
+def column_kind(text: str) -> ColumnKind:
     """Return a column and the kind that it is to be.
 
     >>> column_kind("zip=category")
-    ('zip', 'category')
+    ColumnKind(column='zip', kind='category')
     """
     column, equals, kind = text.rpartition("=")
     if not equals or kind not in KIND_NAMES:
         raise ArgumentTypeError(f"{text} is not COLUMN=KIND with one of {', '.join(KIND_NAMES)}")
-    return column, kind
+    return ColumnKind(column, kind)
 
 
 def window(text: str) -> int | str:
@@ -107,13 +131,13 @@ def window(text: str) -> int | str:
     return text if text in ("average", "auto") else positive(text)
 
 
-def save_every(text: str) -> tuple[int | None, float | None]:
+def save_every(text: str) -> Interval:
     """Return a number of slots, or one of seconds where the text ends in s.
 
-    >>> save_every("100"), save_every("30s")
-    ((100, None), (None, 30.0))
+    >>> save_every("100"), str(save_every("30s"))
+    (Interval(slots=100, seconds=None), '30s')
     """
     number = float(text.removesuffix("s")) if text.endswith("s") else int(text)
     if not 0 < number < 1e9:
         raise ArgumentTypeError(f"{text} is not a number of slots, nor of seconds, as 30s")
-    return (None, number) if text.endswith("s") else (int(number), None)
+    return Interval(seconds=number) if text.endswith("s") else Interval(slots=int(number))

@@ -12,9 +12,12 @@ from argparse import (
     _SubParsersAction,
 )
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NamedTuple, NoReturn, Protocol
+
+from tamis.cli.config import apply_config
+from tamis.cli.output import add_output_options
+from tamis.cli.words import suggest
 
 
 class Command(Protocol):
@@ -39,12 +42,21 @@ class Group(NamedTuple):
 
 
 class Parser(ArgumentParser):
-    """Suggests the nearest name where a command or an option is unknown."""
+    """Suggests the nearest name where a command or an option is unknown.
+
+    `sections` are the titles of the help of a parser with many commands, with their names.
+    """
 
     commands: Mapping[str, Parser] = {}
+    sections: Mapping[str, Sequence[str]] = {}
 
-    def add_commands(self, commands: Mapping[str, Command | Group]) -> None:
-        """Add commands; in the parsed options, `run_command` runs the chosen one."""
+    def add_commands(
+        self, commands: Mapping[str, Command | Group], *, results: bool = True
+    ) -> None:
+        """Add commands; in the parsed options, `run_command` runs the chosen one.
+
+        Commands within a group write tables and pages: they have no `results` to print.
+        """
         group = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
         for name, command in commands.items():
             parser = group.add_parser(
@@ -55,10 +67,11 @@ class Parser(ArgumentParser):
                 formatter_class=RawDescriptionHelpFormatter,
             )
             if isinstance(command, Group):
-                parser.add_commands(command.commands)
+                parser.add_commands(command.commands, results=False)
             else:
-                parser.set_defaults(run_command=command.run, prog=parser.prog)
+                parser.set_defaults(run_command=command.run, prog=parser.prog, parser=parser)
                 command.add_arguments(parser)
+                add_output_options(parser, results=results)
         self.commands = group.choices
 
     def parse_known_args(  # type: ignore[override]
@@ -67,7 +80,33 @@ class Parser(ArgumentParser):
         """Parse; an unknown option is reported before whatever is missing because of it."""
         words = sys.argv[1:] if args is None else list(args)
         self._check_options(words)
+        if "--config" in self._option_string_actions:
+            apply_config(self, words)
         return super().parse_known_args(words, namespace)
+
+    def format_help(self) -> str:
+        """Return the help; commands are listed by section, where there are any."""
+        if not self.sections:
+            return super().format_help()
+        listed = {
+            action.dest: action
+            for group in self._action_groups
+            for parent in group._group_actions
+            if isinstance(parent, _SubParsersAction)
+            for action in parent._choices_actions
+        }
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, commands in self.sections.items():
+            formatter.start_section(title)
+            formatter.add_arguments([listed[name] for name in commands])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([each for each in self._actions if each.option_strings])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit."""
@@ -93,13 +132,3 @@ def names(commands: Mapping[str, Parser]) -> Iterable[str]:
     for name, parser in commands.items():
         yield name
         yield from (f"{name} {inner}" for inner in names(parser.commands))
-
-
-def suggest(word: str, known: Sequence[str]) -> str:
-    """Return a question about the nearest known word; empty where none is near.
-
-    >>> suggest("trian", ["list", "train"])
-    '; did you mean train?'
-    """
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""

@@ -7,12 +7,12 @@ from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.table import Table as Grid
 
-from tamis.cli.building import choose
+from tamis.cli.building import check_device, choose
 from tamis.cli.console import plain_console
+from tamis.cli.next_steps import command, print_next
 from tamis.errors import UsageError
 from tamis.models import MODELS
 from tamis.monitoring.progress import RowCount
@@ -51,11 +51,15 @@ def predict_table(options: Namespace) -> int:
     outcome.print(predictor, console)
     if outcome.compared:
         pairs = {(classes[a], classes[b]): count for (a, b), count in outcome.compared.items()}
-        print_scores(ConfusionCounts(pairs), predictor, console)
-    console.print(
-        f"In a program: tamis.load({str(options.run)!r}).predict(frame); for another tool: tamis"
-        f" export {options.run} --format onnx",
-        soft_wrap=True,  # a name cut in two cannot be copied
+        counts = ConfusionCounts(pairs)
+        options.results.update(labelled=counts.rows, accuracy=counts.right / counts.rows)
+        print_scores(counts, predictor, console)
+    options.results.update(out=out, rows=outcome.rows, without_prediction=outcome.bad)
+    print_next(
+        console,
+        open=out,
+        predict_in_a_program_with=f"tamis.load({str(options.run)!r}).predict(frame)",
+        export_the_model_with=command("export", options.run, "--format", "onnx"),
     )
     return 0
 
@@ -63,10 +67,7 @@ def predict_table(options: Namespace) -> int:
 def open_predictor(path: Path, model: str | None, device: str = "cpu") -> Predictor:
     """Return the predictor of a run; a factory is imported only if the command line names it."""
     factory = choose("model", model, MODELS) if model else None
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(str(error).splitlines()[0]) from None
+    check_device(device)
     return load(path, model=factory, device=device)
 
 

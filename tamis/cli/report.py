@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tamis.cli.next_steps import command, print_next
 from tamis.errors import needs_extra
+
+if TYPE_CHECKING:
+    from tamis.runs import Run
 
 HELP = "Make one page about a run: curves, alarms, labels that look wrong. It needs no network."
 EXAMPLES = """examples:
@@ -36,8 +41,30 @@ def run(options: Namespace) -> int:
         from tamis.web.svg import save_files
     console, found = plain_console(), Run(options.run)
     page = write_run_page(found, options.out, max(0, options.suspects))
-    console.print(f"Page: {page}")
+    options.results.update(page=page, **results_of(found))
+    if text := found.metadata.clean_ratio_text:
+        console.print(f"Estimated clean ratio: {text}.")
+        console.print(f"About {found.metadata.wrong} of {found.metadata.scored} labels are wrong.")
     if options.plots:
         written = save_files(plots_of({found.name: found}), options.plots)
+        options.results.update(plots=written)
         console.print(f"{len(written)} files of plots: {options.plots}")
+    print_next(console, open=page, review_with=command("watch", options.run))
     return 0
+
+
+def results_of(run: Run) -> dict[str, object]:
+    """Return how a run stands, for --json."""
+    about = run.metadata
+    return {
+        "run": run.folder,
+        "state": run.state,
+        "slots": len(run.history),
+        "clean_ratio": about.clean_ratio,
+        "clean_band": about.clean_band,
+        "labels": about.scored,
+        "wrong": about.wrong,
+        "suspects": len(run.suspects),
+        "decided": len(run.decisions.decided()),
+        "alarms": [alarm.text for alarm in run.estimates.alarms],
+    }

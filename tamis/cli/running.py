@@ -15,12 +15,15 @@ from torch import nn
 import tamis
 from tamis.buffers import WaitingRoom
 from tamis.checkpoint import DamagedCheckpointWarning, MismatchError, RefusedError
+from tamis.cli.building import check_device
+from tamis.cli.config import write_config
+from tamis.cli.next_steps import command, print_next
 from tamis.data import Slot
 from tamis.errors import UsageError
 from tamis.monitoring import CollapseWarning
 from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.prediction.rebuilding import model_arguments
-from tamis.runs import Decisions, EstimateHistory, RunMetadata, Suspect
+from tamis.runs import Decisions, EstimateHistory, RunFiles, RunMetadata, Suspect
 from tamis.sources import Schema
 from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
@@ -31,7 +34,8 @@ PRINTED = 10
 
 
 def check_options(options: Namespace) -> None:
-    """Raise where a run would be lost by mistake, or a file of decisions is none."""
+    """Raise where a run would be lost by mistake, a device or a file of decisions is none."""
+    check_device(options.device)
     try:
         check_folder(options.out, options.resume, options.overwrite)
     except FolderInUseError as error:
@@ -53,8 +57,12 @@ def open_run(
     loggers: LoggerGroup,
     evaluate: Any = None,
     schema: Schema | None = None,
+    secret: Sequence[str] = (),
 ) -> Iterator[TrainingRun]:
-    """Open the run that the options describe; warnings are collected, to be printed at its end."""
+    """Open the run that the options describe, and write them into its folder, but for the secret.
+
+    Warnings are collected, to be printed at its end.
+    """
     with warnings.catch_warnings():
         for printed in (CollapseWarning, DamagedCheckpointWarning):
             warnings.simplefilter("ignore", printed)
@@ -74,6 +82,7 @@ def open_run(
                 model_info=model_info(options, trainer.model),
                 schema=schema,
             ) as run:
+                write_config(options, run.folder / RunFiles.config, secret)
                 yield run
         except MismatchError as error:
             raise UsageError(f"{error} (--allow-mismatch resumes all the same.)") from None
@@ -151,8 +160,33 @@ def print_next_step(run: TrainingRun, suspects: Sequence[Suspect] | None, consol
     if decided := run.recorder.decided():
         console.print(f"{len(decided)} labels were decided by people.")
     console.print(f"Model, log{'' if suspects is None else ', suspects'}: {run.folder}")
-    console.print(f"To look, and to review labels: tamis watch {run.folder}")
-    console.print(f"To predict: tamis predict {run.folder} FILE")
+    print_next(
+        console,
+        review_with=command("watch", run.folder),
+        report_with=command("report", run.folder),
+        predict_with=command("predict", run.folder, "FILE"),
+    )
+
+
+def run_results(
+    run: TrainingRun, suspects: Sequence[Suspect] | None, **more: object
+) -> dict[str, object]:
+    """Return how a run ended, for --json."""
+    about, rejects = run.recorder.metadata, run.trainer.validator.rejects
+    return {
+        "run": run.folder,
+        "ended": about.ended,
+        "slots": run.trainer.slots,
+        "saved_slot": run.saved_slot,
+        "clean_ratio": about.clean_ratio,
+        "clean_band": about.clean_band,
+        "labels": about.scored,
+        "wrong": about.wrong,
+        "suspects": None if suspects is None else len(suspects),
+        "rejected": rejects.total,
+        "warnings": run.warnings(),
+        **more,
+    }
 
 
 def print_suspects(suspects: Sequence[Suspect], run: TrainingRun, console: Console) -> None:

@@ -60,3 +60,14 @@ def print_classes(table: Table, console: Console) -> None:
         f"{table.rows} rows, {len(table.classes)} classes of {table.schema.label!r}:"
         f" {', '.join(counts)}{more}; {shape} numbers a row.",
     )
+
+
+def table_results(table: Table) -> dict[str, object]:
+    """Return what was found out about a table, for --json."""
+    return {
+        "rows": table.rows,
+        "label": table.schema.label,
+        "classes": dict.fromkeys(table.classes, 0) | dict(table.label_counts),
+        "columns": {column.name: column.kind for column in table.schema.columns},
+        "missing": dict(table.missing),
+    }

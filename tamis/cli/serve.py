@@ -37,6 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--token", action="store_true", help="ask for a token on this machine, too")
     add("--model", metavar="MODULE:FACTORY", help="the model's own code, where it has some")
     add("--selector", metavar="MODULE:CLASS", help="the selector's own code, where it has some")
+    add("--device", help="cpu or cuda (default: as before)")
     add("--rows-per-slot", type=positive, default=64, help="records of a slot (default 64)")
     add(
         "--linger",

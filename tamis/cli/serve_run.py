@@ -17,6 +17,7 @@ from rich.console import Console
 from tamis.checkpoint import DamagedCheckpointWarning, RefusedError
 from tamis.cli.console import plain_console
 from tamis.cli.continuing import Continued, continue_run
+from tamis.cli.next_steps import command, print_next
 from tamis.cli.running import model_info, waiting_sentence
 from tamis.cli.train_stream import room_of
 from tamis.cli.train_table import ANNOTATORS
@@ -45,7 +46,7 @@ def serve_run(options: Namespace) -> int:
     """Serve and train until a signal comes, then save."""
     console = plain_console()
     sys.setswitchinterval(SWITCH_SECONDS)
-    named = ("model", "selector", "wait_rows", "wait_seconds")
+    named = ("model", "selector", "device", "wait_rows", "wait_seconds")
     given = Namespace(**{name: getattr(options, name) for name in named})
     found = continue_run(options.run, given)
     schema = served_schema(found.schema)
@@ -59,6 +60,8 @@ def serve_run(options: Namespace) -> int:
         known = getattr(found.options, ANNOTATORS, ())
         feed = JournalFeed(journal, schema, run.trainer, known)
         print_address(options.run, access, console)
+        options.results.update(run=options.run, url=access.url, token=access.token)
+        options.results.write()
         with server, service:
             for slot in run.train(feed):
                 service.update(slot)
@@ -70,6 +73,7 @@ def serve_run(options: Namespace) -> int:
         console.print(f"Warning: {text}.")
     if run.trainer.waiting is not None and (text := waiting_sentence(run.trainer.waiting)):
         console.print(text)
+    print_next(console, continue_with=command("serve", options.run))
     return 128 + run.stop.number if run.stop else 0
 
 
@@ -142,4 +146,5 @@ def print_address(folder: Path, access: Access, console: Console) -> None:
     console.print(f"Serving {folder} at {access.url}", soft_wrap=True, highlight=False)
     if access.token and access.token != os.environ.get(TOKEN):
         console.print(f"Authorization: Bearer {access.token}", soft_wrap=True, highlight=False)
+    console.print("Open it in a browser to review labels; /docs there has the API.")
     console.print("Ctrl-C answers what is in progress, saves and stops.")

@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
   tamis train clicks.csv --label clicked --log tensorboard
   tamis train clicks.csv --label clicked --kind zip=category note=text --dry-run
+  tamis train --config tamis-run/run.toml --seed 1 --out second-run
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
 Written to the folder: log.jsonl, model.safetensors, suspects.csv, rejects.jsonl if any,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from time import monotonic
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.status import Status
 from torch import Tensor
 
 from tamis.buffers import WaitingRoom
@@ -34,6 +31,7 @@ from tamis.cli.running import (
     print_next_step,
     print_outcome,
     print_suspects,
+    run_results,
 )
 from tamis.cli.stream_classes import (
     check_classes,
@@ -42,7 +40,7 @@ from tamis.cli.stream_classes import (
     limit_of,
     with_classes,
 )
-from tamis.data import Slot
+from tamis.cli.stream_progress import Progress
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
 from tamis.selectors import Selector
@@ -67,9 +65,6 @@ from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
 from tamis.training.folder import has_checkpoint
 from tamis.training.signals import StopSignal
-
-PRINT_EVERY, SHOW_EVERY = 10.0, 0.5
-"""Seconds from one progress line to the next; on a terminal, from one update to the next."""
 
 
 def train_stream(options: Namespace) -> int:
@@ -106,8 +101,9 @@ def train_stream(options: Namespace) -> int:
             settings=stream_settings(options),
             loggers=loggers,
             schema=schema,
+            secret=() if redact(options.address) == options.address else ("address",),
         ) as run:
-            with Progress(feed, console) as progress:
+            with Progress(feed, console, options.slots) as progress:
                 try:
                     for slot in run.train(feed, options.slots):
                         progress.update(slot)
@@ -122,6 +118,9 @@ def train_stream(options: Namespace) -> int:
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     counts += f", {stats.lost} lost" if stats.lost else ""
     print_outcome(run, console, f"on {counts}", newest=True)
+    options.results.update(
+        **run_results(run, suspects, records=stats.seen, dropped=stats.dropped, lost=stats.lost)
+    )
     if hint := hint_for(rejects, options):
         console.print(hint)
     if suspects is not None:
@@ -264,37 +263,6 @@ def stream_trainer(
 def room_of(options: Namespace) -> WaitingRoom:
     """Return where rows wait for their labels."""
     return WaitingRoom(options.wait_rows, seconds=options.wait_seconds)
-
-
-class Progress:
-    """Shows how a stream stands now and then: asking a broker what waits takes time."""
-
-    def __init__(self, feed: Feed, console: Console) -> None:
-        self.feed = feed
-        self.console = console
-        self._status = Status("", console=console)
-        self._updated = monotonic()
-
-    def update(self, slot: Slot) -> None:
-        """Show the slot, the records and what waits, if it is time."""
-        if monotonic() - self._updated < (SHOW_EVERY if self.console.is_terminal else PRINT_EVERY):
-            return
-        self._updated = monotonic()
-        stats = self.feed.stats()
-        waiting = "" if stats.behind is None else f", {stats.behind} wait"
-        loss = "" if slot.loss is None else f", loss {slot.loss:.3f}"
-        text = f"slot {slot.number + 1}, {stats.seen} records, {stats.bad} bad{waiting}{loss}"
-        if self.console.is_terminal:
-            self._status.update(text)
-        else:
-            self.console.print(text)
-
-    def __enter__(self) -> Progress:
-        self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
 
 
 def stream_settings(options: Namespace) -> dict[str, object]:

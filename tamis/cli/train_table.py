@@ -31,9 +31,10 @@ from tamis.cli.running import (
     print_next_step,
     print_outcome,
     print_suspects,
+    run_results,
     slot_note,
 )
-from tamis.cli.schema_table import print_table
+from tamis.cli.schema_table import print_table, table_results
 from tamis.data import Samples
 from tamis.errors import UsageError
 from tamis.models import cnn, mlp
@@ -67,6 +68,7 @@ def train_table(options: Namespace) -> int:
     table = read_table(options, validator, console)
     print_table(table, console, complete=options.dry_run)
     if options.dry_run:
+        options.results.update(**table_results(table))
         return 0
     validator.classes = len(table.classes)
     trainer = table_trainer(options, table, selector, validator)
@@ -102,8 +104,10 @@ def train_table(options: Namespace) -> int:
         why = validator.rejects.summary()
         raise UsageError(f"{options.file} has no row that can be trained on. {why}")
     print_outcome(run, console, f"of {slots}")
+    options.results.update(**run_results(run, suspects))
     if test:
         accuracy = trainer.accuracy(*test)
+        options.results.update(accuracy=accuracy.raw, accuracy_averaged=accuracy.ema)
         console.print(f"Test accuracy {accuracy.raw:.3f}, averaged weights {accuracy.ema:.3f}.")
     if suspects is not None:
         print_suspects(suspects, run, console)

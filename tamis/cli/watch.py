@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from threading import Thread
 
+from tamis.cli.next_steps import command, print_next
 from tamis.errors import UsageError, needs_extra
 
 HELP = "Watch a run in the browser while it goes on, and go through labels that look wrong."
@@ -49,9 +50,16 @@ def run(options: Namespace) -> int:
     signal.signal(signal.SIGINT, lambda *_: Thread(target=server.shutdown, daemon=True).start())
     console = plain_console()
     console.print(f"Watching {options.run} at {server.url}", soft_wrap=True)
-    console.print("Ctrl-C ends it; the run goes on.")
+    console.print("Open it in a browser. Ctrl-C ends it; the run goes on.")
+    options.results.update(run=options.run, url=server.url)
+    options.results.write()
     with server:
         server.serve_forever(0.1)
+    print_next(
+        console,
+        correct_the_table_with=command("export", options.run, "--format", "corrected"),
+        export_decisions_with=command("export", options.run),
+    )
     return 0
 
 

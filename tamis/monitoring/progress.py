@@ -16,6 +16,19 @@ QUIET, PRINT_EVERY, SHOW_EVERY = 2.0, 10.0, 0.5
 """Seconds before the first count of rows, and to the next: printed, or on a terminal."""
 
 
+def as_time(seconds: float) -> str:
+    """Return a time as people write it.
+
+    >>> as_time(12.3), as_time(150), as_time(7500), as_time(200000)
+    ('12 s', '2 min 30 s', '2 h 5 min', '2 d 7 h')
+    """
+    left = round(seconds)
+    for unit, size, part, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if left >= size:
+            return f"{left // size} {unit} {left % size // smaller} {part}"
+    return f"{left // 60} min {left % 60} s" if left >= 60 else f"{left} s"
+
+
 class Bar:
     """Shows how far a number of slots, or of other units, has come."""
 
@@ -45,7 +58,7 @@ class Bar:
             took = perf_counter() - self._started
             left = took / self.done * (self.total - self.done)
             self._console.print(
-                f"{self.title}: {self.done}/{self.total} {self.unit}, {left:.0f} s left"
+                f"{self.title}: {self.done}/{self.total} {self.unit}, {as_time(left)} left"
                 + (f", {note}" if note else ""),
                 markup=False,
                 emoji=False,
@@ -84,7 +97,8 @@ class RowCount:
         self._next = now + (SHOW_EVERY if terminal else PRINT_EVERY)
         text = f"{self.title}: {rows} {self.unit}"
         if total and rows:
-            text += f" of {total}, {(now - self._started) * (total / rows - 1):.0f} s left"
+            left = (now - self._started) * (total / rows - 1)
+            text += f" of {total}, {as_time(left)} left"
         if terminal:
             self._status.update(Text(text))
             self._status.start()

@@ -10,6 +10,7 @@ class RunFiles:
 
     log: Final = "log.jsonl"
     metadata: Final = "about.json"
+    config: Final = "run.toml"
     estimates: Final = "tracked.jsonl"
     alarms: Final = "alarms.jsonl"
     annotators: Final = "annotators.jsonl"

@@ -60,7 +60,7 @@ def test_rows_get_one_label_and_annotators_a_line(capsys) -> None:
     assert "3200 labels (label) of 800 rows (task) by 8 annotators (worker), 3 classes" in printed
     assert f"Accuracy on 500 rows with a true class: {right / 500:.4f}; of majority" in printed
     assert f"from label {bad['bad_since']} on ({bad['bad_since_row']})" in printed
-    assert "labels-joint-annotators.csv Next: join labels-joint.csv to your rows by" in printed
+    assert "Open labels-joint-annotators.csv Join labels-joint.csv to your rows by" in printed
 
 
 def test_formats_hold_the_same(capsys) -> None:

@@ -42,7 +42,7 @@ def test_from_the_sample_to_answers_and_back(folder: Path, tmp_path: Path, capsy
         assert capsys.readouterr().out == (
             f"{added} decisions added, {unchanged} were in force already.\n"
             "2 of 3 audited. 1 of 2 audited labels are right: between 10% and 90% of all "
-            "(90% band).\n"
+            f"(90% band).\nReport with: tamis report {folder}\n"
         )
     lines = read_lines(folder / "decisions.jsonl")
     assert [(line["id"], line["decision"], line["label"], line["given"]) for line in lines] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pkgutil
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -17,7 +18,7 @@ import pytest
 import tamis
 from tamis import cli
 from tamis.cli import export
-from tamis.cli.main import COMMANDS, build_parser, main
+from tamis.cli.main import COMMANDS, SECTIONS, build_parser, main
 from tamis.cli.parser import Group, Parser, names
 from tamis.lab import commands, demo, fairness, regret, suspect_quality, tracker
 from tamis.lab.commands import COMMANDS as LAB
@@ -48,13 +49,24 @@ def choices(command: str, option: str) -> set[str]:
 
 
 def test_help_lists_what_a_user_needs() -> None:
-    wanted = (
-        "demo, train, stream, predict, serve, annotators, watch, audit, report, compare, export, "
-        "import"
-    )
-    assert ", ".join(COMMANDS) == f"{wanted}, list, lab"
+    wanted = {
+        "train and stream": "demo, train, stream",
+        "look and fix": "watch, report, compare, audit, annotators, export, import",
+        "use the model": "predict, serve",
+        "the lab": "lab",
+        "help": "list, completion",
+    }
+    assert {title: ", ".join(found) for title, found in SECTIONS.items()} == wanted
+    assert ", ".join(COMMANDS) == ", ".join(wanted.values())
     paper = "bench, reproduce, audit, regret, fairness, tracker, suspects, tables"
     assert ", ".join(LAB) == f"{paper}, classes, unlabelled, late"
+
+
+def test_help_is_in_sections() -> None:
+    text = build_parser().format_help()
+    titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
+    assert titles == [*SECTIONS, "options", "examples"]
+    assert re.findall(r"^  (\w+)  ", text, re.MULTILINE)[: len(COMMANDS)] == list(COMMANDS)
 
 
 @pytest.mark.parametrize(("package", "listed"), [(cli, COMMANDS), (commands, LAB)])

@@ -90,6 +90,10 @@ LONG = (
 """Pages whose programs take many seconds."""
 
 
+ELSEWHERE = ("docs/how-to/tasks.md",)
+"""Pages that another test runs: tests/docs/test_tasks.py, as processes."""
+
+
 class Block(NamedTuple):
     language: str
     text: str
@@ -135,6 +139,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
         for page in with_blocks("python")
+        if page not in ELSEWHERE
     ],
 )
 def test_programs_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
