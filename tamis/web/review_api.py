@@ -13,15 +13,9 @@ from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Run, Suspect
 from tamis.runs.decisions import ACTIONS
 from tamis.web.class_scores import BY_CLASS, class_scores, scores_csv
+from tamis.web.pages import environment
 from tamis.web.row_columns import listed
-from tamis.web.run_page import (
-    Snapshot,
-    confusion_csv,
-    draw_all,
-    environment,
-    snapshot,
-    suspects_csv,
-)
+from tamis.web.run_page import Snapshot, confusion_csv, draw_all, snapshot, suspects_csv
 from tamis.web.run_plots import plots_of
 
 PAGE = 60

@@ -390,7 +390,7 @@ function setOffline(is) { at("offline").hidden = !is; }
 
 async function refresh(id) {
   const answer = await fetch(`/${id}`, { credentials: "same-origin" });
-  if (answer.ok) at(id).innerHTML = await answer.text(); /* rendered and escaped by tamis watch */
+  if (answer.ok) charts.replace(at(id), await answer.text());
 }
 
 async function poll() {
