@@ -140,9 +140,7 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
     ids = [str(row) for row in demo.rows.ids.tolist()]
     suspects: list[Suspect] = []
     if name == LEAD:
-        suspects = find_suspects(
-            trainer.averaged, [(demo.rows, ids)], data.classes, trainer.held()
-        )
+        suspects = find_suspects(trainer.averaged, [(demo.rows, ids)], data.classes, trainer.held())
     return Result(
         name,
         monitor.tested,

@@ -1,4 +1,4 @@
-"""A chart: lines over slots with their numbers. Pages draw it as SVG, `svg.py` writes it as files."""
+"""Plots: lines over slots, with their numbers. Pages draw them, `svg.py` writes files."""
 
 from __future__ import annotations
 

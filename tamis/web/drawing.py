@@ -58,7 +58,9 @@ def draw(plot: Plot, href: str) -> DrawnPlot:
     """Return a plot as coordinates."""
     width, height = plot.width, plot.height
     caption = f"{plot.caption} {plot.note}".strip()
-    ends = "; ".join(f"{line.name}: {value_text(line.values[-1], plot.unit)}" for line in plot.named)
+    ends = "; ".join(
+        f"{line.name}: {value_text(line.values[-1], plot.unit)}" for line in plot.named
+    )
     several = len(plot.marks) > MOST_TEXTS
     return DrawnPlot(
         name=plot.name,
@@ -102,9 +104,7 @@ def draw_line(line: Line, unit: str, width: Range, height: Range) -> DrawnLine:
     )
 
 
-def coordinates(
-    points: Iterable[tuple[float, float]], width: Range, height: Range
-) -> str:
+def coordinates(points: Iterable[tuple[float, float]], width: Range, height: Range) -> str:
     """Return points as SVG has them."""
     return " ".join(
         f"{SIZE * width.share(slot):.1f},{SIZE * (1 - height.share(value)):.1f}"

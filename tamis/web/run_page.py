@@ -13,6 +13,7 @@ from tamis.web.chart import Plot
 from tamis.web.class_scores import class_scores
 from tamis.web.csv_text import as_data, to_csv
 from tamis.web.drawing import draw
+from tamis.web.empty import no_suspects
 from tamis.web.heat import Cell, HeatMap, Row, heat_of
 from tamis.web.pages import render_file
 from tamis.web.run_plots import plots_of
@@ -68,6 +69,7 @@ def render_run(run: Run, chosen: int = SUSPECTS) -> str:
         decided_count=len(run.decisions.decided()),
         suspects_href=as_data(suspects_csv(run)),
         scores=class_scores(run.confusion),
+        empty=no_suspects(run),
         **draw_all(snapshot(run)),
     )
 
@@ -122,8 +124,7 @@ def confusion_of(run: Run) -> Confusion:
     fewer = most_confused(newest, len(classes), MOST_EARLIER)
     by_slot = {point.slot: point for point in picked}
     maps = [
-        table_of(point, classes, chosen if point is newest else fewer)
-        for point in by_slot.values()
+        table_of(point, classes, chosen if point is newest else fewer) for point in by_slot.values()
     ]
     cut = len(chosen) if len(chosen) < len(classes) else None
     return Confusion(maps, list(by_slot), wrong_pairs(newest, classes), cut)
@@ -154,9 +155,7 @@ def most_confused(point: EstimatePoint, classes: int, most: int) -> list[int]:
     """Return the classes that are confused most, in their order."""
     rows = point.confusion or ()
     columns = [sum(column) for column in zip(*rows, strict=True)]
-    wrong = [
-        sum(rows[label]) + columns[label] - 2 * rows[label][label] for label in range(classes)
-    ]
+    wrong = [sum(rows[label]) + columns[label] - 2 * rows[label][label] for label in range(classes)]
     return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:most])
 
 

@@ -53,7 +53,7 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             runs,
             "agreement",
             "Agreement with labels not yet learned",
-            "Share of arriving labels that are the model's first choice before it learns from them.",
+            "Share of arriving labels that are the model's first choice when they arrive.",
             ("agreement",),
         ),
         curves(

@@ -98,11 +98,13 @@ def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
     write_suspects_csv(folder / "suspects.csv", finder.suspects)
     write_ground_truth(demo, folder / "ground_truth.csv")
     page = folder / "index.html"
+    standings = [standing(demo, result) for result in results]
     html = render_file(
         "demo.html",
         demo=demo,
         finder=finder,
-        standings=[standing(demo, result) for result in results],
+        standings=standings,
+        most_learned=max(one.learned for one in standings) or 1.0,
         findings=findings(results),
         follows=follows(demo, finder),
         plots={plot.name: draw(plot, as_data(plot.to_csv())) for plot in plots},
@@ -134,9 +136,17 @@ def plots_of(demo: Demo, finder: Result, logs: Mapping[str, History]) -> list[Pl
         Line("estimated", tracked, [estimate.value for estimate in estimates], 0, band),
         Line("true", slots.tolist(), true, 2, steps=True),
     ]
-    columns = {"slot": tracked, "estimated": [e.value for e in estimates],
-               "low": band[0], "high": band[1], "true": [true[slot] for slot in tracked]}  # fmt: skip
-    caption = f"Share of arriving labels that are right: as {LEAD} estimates it from the labels alone, with a 90% band, and as it is."  # noqa: E501
+    columns = {
+        "slot": tracked,
+        "estimated": lines[0].values,
+        "low": band[0],
+        "high": band[1],
+        "true": [true[slot] for slot in tracked],
+    }
+    caption = (
+        f"Share of arriving labels that are right: as {LEAD} estimates it from the labels alone, "
+        "with a 90% band, and as it is."
+    )
     return [
         Plot("clean_ratio", "The share of right labels drifts", caption, lines, columns),
         of_methods(
