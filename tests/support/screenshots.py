@@ -2,8 +2,9 @@
 
 python -m tests.support.screenshots --out results/screenshots
 
-Runs on digits and on a table are trained for it, `tamis demo` is run (or taken from --demo), and
-the site is taken from docs/_build where it is built. Pictures are NAME-SCHEME-WIDTH.png.
+Runs on digits and on a table are trained for it, and `tamis demo` is run; with --work they are
+kept in a folder, and taken from there the next time. The site is taken from docs/_build where it
+is built. Pictures are NAME-SCHEME-WIDTH.png.
 """
 
 from __future__ import annotations
@@ -39,23 +40,26 @@ READY = "document.body.dataset.ready && document.querySelector('#curves .chart')
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/screenshots"))
-    parser.add_argument("--demo", type=Path, help="folder of a demo that was run before")
+    parser.add_argument("--work", type=Path, help="folder to keep runs in, and to take them from")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, Chromium() as browser:
-        for name, page in files_of(Path(place), options.demo).items():
+    with tempfile.TemporaryDirectory() as temporary, Chromium() as browser:
+        place = options.work or Path(temporary)
+        for name, page in files_of(place).items():
             take_all(browser, options.out, name, page.as_uri(), "")
-        with served(Path(place) / "digits-plausible") as url:
+        with served(place / "digits-plausible") as url:
             decide(browser, url)
             take_all(browser, options.out, "review", url, READY)
-        with served(train_table(Path(place))) as url:
+        with served(train_table(place)) as url:
             near = "document.querySelectorAll('#neighbours .card').length === 5"
             take_all(browser, options.out, "review-table", url, f"{READY} && {near}")
 
 
-def files_of(place: Path, demo: Path | None) -> dict[str, Path]:
+def files_of(place: Path) -> dict[str, Path]:
     """Make the pages that are files; of the site, those that are built."""
     plausible, ogrs = place / "digits-plausible", place / "digits-ogrs"
     for folder, selector in ((plausible, None), (ogrs, OGRS())):
+        if folder.exists():
+            continue
         trainer = make_run(folder, selector=selector)
         data = digits()
         predicted = trainer.averaged.logits(data.test_inputs).argmax(dim=1).tolist()
@@ -67,8 +71,8 @@ def files_of(place: Path, demo: Path | None) -> dict[str, Path]:
     compare = place / "compare.html"
     tamis(["report", str(plausible)])
     tamis(["compare", str(plausible), str(ogrs), "--out", str(compare)])
-    if demo is None:
-        demo = place / "demo"
+    demo = place / "demo"
+    if not demo.exists():
         tamis(["demo", "--out", str(demo)])
     pages = {"front": SITE / "index.html", "results": SITE / "results.html"}
     built = {name: page.resolve() for name, page in pages.items() if page.exists()}
@@ -78,6 +82,8 @@ def files_of(place: Path, demo: Path | None) -> dict[str, Path]:
 
 def train_table(place: Path) -> Path:
     """Train on a table of mixed columns, and return the folder of the run."""
+    if (place / "customers").exists():
+        return place / "customers"
     write_mixed(place / "customers.csv", 300)
     run, table = place / "customers", str(place / "customers.csv")
     tamis(["train", table, "--label", "churn", "--id", "customer", "--out", str(run)])
