@@ -32,8 +32,8 @@ from tests.support.sample_run import CLASSES, make_run
 SITE = Path("docs/_build")
 SIZES = {390: 844, 1280: 1300}
 """Widths in pixels, and how high a picture is."""
-COLOURS = 96
-"""Colours of a picture: pages have few."""
+COLOURS = 224
+"""Colours of a picture: pages have few, and files are small."""
 READY = "document.body.dataset.ready && document.querySelector('#curves .chart')"
 
 
