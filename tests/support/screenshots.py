@@ -34,7 +34,7 @@ SIZES = {390: 844, 1280: 1300}
 """Widths in pixels, and how high a picture is."""
 COLOURS = 224
 """Colours of a picture: pages have few, and files are small."""
-READY = "document.body.dataset.ready && document.querySelector('#curves .chart')"
+READY = "document.body.dataset.ready && document.querySelector('#curves :is(.chart, .empty)')"
 
 
 def main() -> None:
