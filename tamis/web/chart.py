@@ -16,7 +16,7 @@ from tamis.web.axis import Range, limits
 COLOURS = ("#1f6feb", "#b45309", "#1a7f5a", "#a0438f", "#5b6470", "#7d6608")
 """Of lines as files have them; pages have their own for light and dark (`page.css`)."""
 MOST_POINTS = 400
-"""Points of a line: more are not to be told apart on a screen."""
+"""Points of a line, at the most: a screen shows no more of them."""
 Curve = tuple[np.ndarray, np.ndarray]
 
 

@@ -41,7 +41,7 @@ def class_scores(found: ConfusionCounts, link: str | None = None) -> ClassScores
     confused = [(*entry, rows[entry[0]]) for entry in found.confused()[:MOST_PAIRS]]
     href = f"{link}{BY_CLASS}.csv" if link else as_data(scores_csv(found))
     missed = [score for score in classes if score.recall is not None and score.recall < 1]
-    lowest = sorted(missed, key=lambda score: (score.recall, -score.rows))[:MOST_LOWEST]
+    lowest = sorted(missed, key=lambda score: (score.recall or 0.0, -score.rows))[:MOST_LOWEST]
     return ClassScores(
         found, classes[:MOST_LISTED], max(0, len(classes) - MOST_LISTED), confused, lowest,
         counts_of(found, classes), href,
