@@ -110,7 +110,7 @@ def test_no_page_has_a_fault(
     tab.close()
 
 
-CONTROLS = """[...document.querySelectorAll('a, button, input, select, textarea, [tabindex]')]
+CONTROLS = """[...document.querySelectorAll('a, button, input, select, summary, [tabindex]')]
     .filter(one => one.checkVisibility() && !one.disabled)"""
 
 
