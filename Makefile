@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test test-slow check lint format docs bench bench-gpu bench-ranks results faults hour mutants advisories dist clean help
+.PHONY: demo test test-slow check lint format docs screenshots bench bench-gpu bench-ranks results faults hour mutants advisories dist clean help
 
 demo: $(VENV)/.demo  ## six methods side by side on a drifting stream: a table, plots and a page
 	$(BIN)/tamis demo
@@ -42,6 +42,9 @@ bench-gpu: $(VENV)/.ok  ## the same on a machine with a GPU
 
 bench-ranks: $(VENV)/.ok  ## two ranks: picks, cost, bytes, kills, Ray; into docs/scale.md
 	$(BIN)/python -m benchmarks.ranks
+
+screenshots: $(VENV)/.ok  ## pictures of every page, light and dark, on a phone and a monitor, into results/screenshots
+	$(BIN)/python -m tests.support.screenshots
 
 faults: $(VENV)/.ok  ## the fault matrix, half an hour, into docs/reliability.md
 	$(BIN)/python -m tests.support.faults.matrix

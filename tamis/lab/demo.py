@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from tamis.buffers import Growing
-from tamis.data import Slot
+from tamis.data import Samples, Slot, concat
 from tamis.models import mlp, start
 from tamis.monitoring import Monitor, SlotRecord
 from tamis.noise import Estimate, Tracker
@@ -53,7 +53,11 @@ class Method:
 
 @dataclass(frozen=True)
 class Result:
-    """What one method did. `tracked` is the clean ratio as it was estimated at some slots."""
+    """What one method did.
+
+    `tracked` is the clean ratio as it was estimated at some slots, `predicted` the class that the
+    averaged weights predict in the end for every row. Suspects are those of the lead alone.
+    """
 
     name: str
     tested: list[SlotRecord]
@@ -63,15 +67,17 @@ class Result:
     warnings: list[str]
     suspects: list[Suspect]
     tracked: dict[int, Estimate]
+    predicted: list[int]
 
 
 @dataclass(frozen=True)
 class Demo:
-    """The stream, and the methods to train on it."""
+    """The stream, and the methods to train on it. `rows` are all of it; their groups are true."""
 
     settings: Settings
     data: DataSet
     stream: Replay
+    rows: Samples
     ground_truth: GroundTruth
     methods: dict[str, Method]
 
@@ -91,7 +97,8 @@ def prepare(settings: Settings) -> Demo:
     stream = Replay(
         data.inputs, data.labels, Symmetric(10), Steps(settings.clean_ratios), seed=settings.seed
     )
-    ground_truth = GroundTruth.of(stream)
+    rows = concat(list(replace(stream, groups=data.labels)))
+    ground_truth = GroundTruth.of([rows])
     truth = round(ground_truth.clean_ratio, 2)
     others: dict[str, Selector] = {
         "naive": Naive(),
@@ -102,7 +109,7 @@ def prepare(settings: Settings) -> Demo:
     }
     methods = {name: Method(selector, settings.warm_up) for name, selector in others.items()}
     lead = Method(Plausible(), warm_up=0, window="average")
-    return Demo(settings, data, stream, ground_truth, {LEAD: lead} | methods)
+    return Demo(settings, data, stream, rows, ground_truth, {LEAD: lead} | methods)
 
 
 def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None]) -> Result:
@@ -130,7 +137,10 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
             if slot.number % TRACKED == 0 and slot.number > settings.warm_up:
                 tracked[slot.number] = tracker.estimate()
             progress(slot)
-    rows = ((samples, [str(row) for row in samples.ids.tolist()]) for samples in demo.stream)
+    ids = [str(row) for row in demo.rows.ids.tolist()]
+    suspects: list[Suspect] = []
+    if name == LEAD:
+        suspects = find_suspects(trainer.averaged, [(demo.rows, ids)], data.classes, trainer.held())
     return Result(
         name,
         monitor.tested,
@@ -138,8 +148,9 @@ def run_method(demo: Demo, name: str, log: Path, progress: Callable[[Slot], None
         slot.coverage or 0.0,
         monitor.seconds / monitor.slots,
         monitor.warnings,
-        find_suspects(trainer.averaged, rows, data.classes),
+        suspects,
         tracked,
+        trainer.averaged.logits(demo.rows.inputs).argmax(dim=1).tolist(),
     )
 
 
@@ -149,3 +160,9 @@ def slots_of(trainer: Trainer, demo: Demo) -> Iterator[Slot]:
         yield trainer.step(samples)
         for _ in range(demo.settings.slots_per_row - 1):
             yield trainer.step()
+
+
+def log_path(folder: Path, method: str) -> Path:
+    """Return the path of a method's log."""
+    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in method)
+    return folder / f"log-{name.strip('-').lower()}.jsonl"

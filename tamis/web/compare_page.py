@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from markupsafe import Markup
-
 from tamis.checkpoint import write_atomically
 from tamis.runs import Run
+from tamis.web.class_scores import MOST_LISTED
+from tamis.web.drawing import draw
 from tamis.web.heat import Row
-from tamis.web.run_page import asset, draw, environment
+from tamis.web.pages import render_file
+from tamis.web.run_page import address
 from tamis.web.run_plots import plots_of
-from tamis.web.tiles import Tile, tiles_of
+from tamis.web.tiles import Tile, numbered, tiles_of
 
 
 def write_compare_page(runs: Mapping[str, Run], page: Path) -> Path:
@@ -23,17 +24,29 @@ def write_compare_page(runs: Mapping[str, Run], page: Path) -> Path:
 
 def render_compare(runs: Mapping[str, Run]) -> str:
     """Return the page as text."""
-    return (
-        environment()
-        .get_template("compare.html")
-        .render(
-            css=Markup(asset("page.css")),  # noqa: S704
-            runs=runs,
-            numbers=numbers(runs),
-            plots=[draw(plot) for plot in plots_of(runs)],
-            differences=differences(runs),
-        )
+    return render_file(
+        "compare.html",
+        runs=runs,
+        numbers=numbers(runs),
+        plots=[draw(plot, address(plot)) for plot in plots_of(runs)],
+        recalls=recalls(runs),
+        differences=differences(runs),
     )
+
+
+def recalls(runs: Mapping[str, Run]) -> list[Row]:
+    """Return the recall of each class in the test tables of runs, where they differ most first."""
+    found = [
+        {score.name: score.recall for score in run.test.found.by_class()} if run.test.found else {}
+        for run in runs.values()
+    ]
+    rows = []
+    for name in dict.fromkeys(name for scores in found for name in scores):
+        known = [recall for scores in found if (recall := scores.get(name)) is not None]
+        cells = [numbered("", scores.get(name), "").value for scores in found]
+        if known:
+            rows.append((max(known) - min(known), Row(name, cells)))
+    return [row for _, row in sorted(rows, key=lambda entry: -entry[0])[:MOST_LISTED]]
 
 
 def name_apart(folders: Sequence[Path]) -> dict[str, Run]:

@@ -13,15 +13,10 @@ from tamis.review import NeighbourIndex
 from tamis.runs import Decision, Run, Suspect
 from tamis.runs.decisions import ACTIONS
 from tamis.web.class_scores import BY_CLASS, class_scores, scores_csv
+from tamis.web.empty import nothing_left
+from tamis.web.pages import environment
 from tamis.web.row_columns import listed
-from tamis.web.run_page import (
-    Snapshot,
-    confusion_csv,
-    draw_all,
-    environment,
-    snapshot,
-    suspects_csv,
-)
+from tamis.web.run_page import Snapshot, confusion_csv, draw_all, snapshot, suspects_csv
 from tamis.web.run_plots import plots_of
 
 PAGE = 60
@@ -121,7 +116,9 @@ class ReviewAPI:
                 for one in found_now
             ]
             decided = len(run.decisions.decided())
-            return self._list(items, len(found), len(run.suspects), decided)
+            page_of = self._list(items, len(found), len(run.suspects), decided)
+            empty = [] if found else nothing_left(run, len(run.suspects), which_of(query))
+            return page_of | {"empty": empty}
 
     def audit(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return one page of the audit sample, and what its decided rows show."""

@@ -8,11 +8,16 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from tamis.web.access import Access
+from tamis.web.pages import asset
 from tamis.web.review_api import BadRequestError, ReviewAPI
-from tamis.web.run_page import asset
 
 TEXT, PAGE, CSV, JSON = "text/plain", "text/html", "text/csv", "application/json"
-ASSETS = {"/page.css": "text/css", "/review.css": "text/css", "/review.js": "text/javascript"}
+ASSETS = {
+    "/page.css": "text/css",
+    "/review.css": "text/css",
+    "/charts.js": "text/javascript",
+    "/review.js": "text/javascript",
+}
 NUMBERS = "/numbers/"
 DECISIONS = "/decisions"
 

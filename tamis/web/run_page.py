@@ -1,71 +1,55 @@
-"""One page about a run, in one file that needs no network and runs no script."""
+"""One page about a run, in one file that needs no network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-
 from tamis.checkpoint import write_atomically
 from tamis.runs import EstimatePoint, Run, RunFiles
+from tamis.web.chart import Plot
 from tamis.web.class_scores import class_scores
 from tamis.web.csv_text import as_data, to_csv
-from tamis.web.heat import HOTTEST, Cell, Row
-from tamis.web.row_columns import cells_of
-from tamis.web.run_plots import Plot, plots_of
-from tamis.web.svg import to_inline_svg
-from tamis.web.tiles import tiles_of
+from tamis.web.drawing import draw
+from tamis.web.empty import no_suspects
+from tamis.web.heat import Cell, HeatMap, Row, heat_of
+from tamis.web.pages import render_file
+from tamis.web.run_plots import plots_of
 
 SUSPECTS = 48
 """Suspects on the page."""
 TIMES = 4
 """Slots at which the confusion of labels is drawn."""
-MOST_CLASSES = 12
-"""Classes in a table of confusion; of more, those that are confused most."""
+MOST_CLASSES, MOST_EARLIER = 50, 12
+"""Classes in the newest table of confusion, and in earlier ones; of more, those confused most."""
+MOST_PAIRS = 3
+"""Pairs of classes that are named above the table."""
+LEAST_WRITTEN = 0.005
+"""Share of the labels of a class that is written into a cell; smaller ones round to 0%."""
 
 
 @dataclass(frozen=True)
-class DrawnPlot:
-    """A plot as a template needs it. `href` leads to its numbers."""
+class Confusion:
+    """The confusion of labels at some slots, the newest last, as tables.
 
-    name: str
-    title: str
-    caption: str
-    svg: Markup
-    href: str
+    `pairs` are the most frequent wrong labels; `cut` counts classes where some are left out.
+    """
+
+    maps: Sequence[HeatMap] = ()
+    slots: Sequence[int] = ()
+    pairs: Sequence[WrongPair] = ()
+    cut: int | None = None
 
 
 @dataclass(frozen=True)
-class Heat:
-    """The confusion of labels at a slot."""
+class WrongPair:
+    """The share of the rows of a class that are given another label."""
 
-    slot: int
-    names: Sequence[str]
-    rows: Sequence[Row]
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """Templates, all of which escape what they are given."""
-    templates = Environment(
-        loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    templates.globals |= {"tiles_of": tiles_of, "cells_of": cells_of}
-    return templates
-
-
-@lru_cache(maxsize=4)
-def asset(name: str) -> str:
-    """Read a file that stands beside the templates."""
-    loader = environment().loader
-    if loader is None:
-        raise FileNotFoundError(name)
-    return loader.get_source(environment(), name)[0]
+    own: str
+    given: str
+    share: float
 
 
 def write_run_page(run: Run, page: Path | None = None, chosen: int = SUSPECTS) -> Path:
@@ -77,24 +61,17 @@ def write_run_page(run: Run, page: Path | None = None, chosen: int = SUSPECTS) -
 
 def render_run(run: Run, chosen: int = SUSPECTS) -> str:
     """Return the page as text."""
-    return (
-        environment()
-        .get_template("run.html")
-        .render(
-            css=Markup(asset("page.css")),  # noqa: S704
-            cards=run.suspects.read(list(run.suspects)[:chosen]),
-            audit=run.audit.tally(run.decisions).text,
-            decided=lambda name: describe_decision(run, name),
-            suspects_href=as_data(suspects_csv(run)),
-            scores=class_scores(run.confusion),
-            **curves_of(run),
-        )
+    return render_file(
+        "run.html",
+        cards=run.suspects.read(list(run.suspects)[:chosen]),
+        audit=run.audit.tally(run.decisions).text,
+        decided=lambda name: describe_decision(run, name),
+        decided_count=len(run.decisions.decided()),
+        suspects_href=as_data(suspects_csv(run)),
+        scores=class_scores(run.confusion),
+        empty=no_suspects(run),
+        **draw_all(snapshot(run)),
     )
-
-
-def curves_of(run: Run, link: str | None = None) -> dict[str, Any]:
-    """Return what the part of the page with plots and confusion needs; `link` leads to numbers."""
-    return draw_all(snapshot(run), link)
 
 
 @dataclass(frozen=True)
@@ -103,33 +80,28 @@ class Snapshot:
 
     run: Run
     plots: Sequence[Plot]
-    heats: Sequence[Heat]
-    cut: int | None
-    confusion: str
+    confusion: Confusion
+    confusion_csv: str
 
 
 def snapshot(run: Run) -> Snapshot:
     """Return the present numbers of a run."""
-    heats, cut = heats_of(run)
-    return Snapshot(run, plots_of({run.name: run}), heats, cut, confusion_csv(run))
+    return Snapshot(run, plots_of({run.name: run}), confusion_of(run), confusion_csv(run))
 
 
 def draw_all(seen: Snapshot, link: str | None = None) -> dict[str, Any]:
-    """Return what the template of plots and confusion needs."""
+    """Return what the template of plots and confusion needs; `link` leads to numbers."""
     return {
         "run": seen.run,
-        "plots": [draw(plot, link) for plot in seen.plots],
-        "heats": seen.heats,
-        "cut": seen.cut,
-        "confusion_href": f"{link}confusion.csv" if link else as_data(seen.confusion),
+        "plots": [draw(plot, address(plot, link)) for plot in seen.plots],
+        "confusion": seen.confusion,
+        "confusion_href": f"{link}confusion.csv" if link else as_data(seen.confusion_csv),
     }
 
 
-def draw(plot: Plot, link: str | None = None) -> DrawnPlot:
-    """Draw a plot. What is in the SVG is numbers and words of ours, and escaped names."""
-    href = f"{link}{plot.name}.csv" if link else as_data(plot.to_csv())
-    svg = Markup(to_inline_svg(plot))  # noqa: S704
-    return DrawnPlot(plot.name, plot.title, plot.caption, svg, href)
+def address(plot: Plot, link: str | None = None) -> str:
+    """Return where the numbers of a plot are: behind a link, or in the page."""
+    return f"{link}{plot.name}.csv" if link else as_data(plot.to_csv())
 
 
 def describe_decision(run: Run, name: str) -> str:
@@ -140,16 +112,34 @@ def describe_decision(run: Run, name: str) -> str:
     return f"relabelled {found.label}" if found.decision == "relabel" else found.decision
 
 
-def heats_of(run: Run) -> tuple[list[Heat], int | None]:
-    """Return the confusion at several slots, and how many classes are left if some are not."""
+def confusion_of(run: Run) -> Confusion:
+    """Return the confusion of labels at several slots, and its most frequent pairs."""
     points = [point for point in run.estimates.points if point.confusion]
     if not points:
-        return [], None
-    classes = names_of(run, len(points[-1].confusion or ()))
-    chosen = most_confused(points[-1], len(classes))
+        return Confusion()
+    newest = points[-1]
+    classes = names_of(run, len(newest.confusion or ()))
     picked = [points[round(at * (len(points) - 1) / max(1, TIMES - 1))] for at in range(TIMES)]
-    heats = [heat_of(point, classes, chosen) for point in {p.slot: p for p in picked}.values()]
-    return heats, len(chosen) if len(chosen) < len(classes) else None
+    chosen = most_confused(newest, len(classes), MOST_CLASSES)
+    fewer = most_confused(newest, len(classes), MOST_EARLIER)
+    by_slot = {point.slot: point for point in picked}
+    maps = [
+        table_of(point, classes, chosen if point is newest else fewer) for point in by_slot.values()
+    ]
+    cut = len(chosen) if len(chosen) < len(classes) else None
+    return Confusion(maps, list(by_slot), wrong_pairs(newest, classes), cut)
+
+
+def wrong_pairs(point: EstimatePoint, classes: Sequence[str]) -> list[WrongPair]:
+    """Return the most frequent wrong labels, by their share of the rows of a class."""
+    table = point.confusion or ()
+    pairs = [
+        WrongPair(classes[row], classes[column], share)
+        for row, shares in enumerate(table)
+        for column, share in enumerate(shares)
+        if row != column and share >= LEAST_WRITTEN
+    ]
+    return sorted(pairs, key=lambda pair: -pair.share)[:MOST_PAIRS]
 
 
 def names_of(run: Run, count: int) -> list[str]:
@@ -161,29 +151,33 @@ def names_of(run: Run, count: int) -> list[str]:
     return known[:count] if len(known) >= count else [str(label) for label in range(count)]
 
 
-def most_confused(point: EstimatePoint, classes: int) -> list[int]:
+def most_confused(point: EstimatePoint, classes: int, most: int) -> list[int]:
     """Return the classes that are confused most, in their order."""
     rows = point.confusion or ()
-    wrong = [
-        sum(rows[label]) - rows[label][label] + sum(row[label] for row in rows) - rows[label][label]
-        for label in range(classes)
-    ]
-    return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:MOST_CLASSES])
+    columns = [sum(column) for column in zip(*rows, strict=True)]
+    wrong = [sum(rows[label]) + columns[label] - 2 * rows[label][label] for label in range(classes)]
+    return sorted(sorted(range(classes), key=lambda label: -wrong[label])[:most])
 
 
-def heat_of(point: EstimatePoint, classes: Sequence[str], chosen: Sequence[int]) -> Heat:
+def table_of(point: EstimatePoint, classes: Sequence[str], chosen: Sequence[int]) -> HeatMap:
     """Turn shares into cells."""
     table = point.confusion or ()
     rows = []
     chosen = [label for label in chosen if label < len(table)]  # others had not come up yet
+    hottest = max((table[a][b] for a in chosen for b in chosen if a != b), default=0.0)
     for row in chosen:
-        shares = [table[row][column] for column in chosen]
         cells = [
-            Cell(f"{100 * share:.0f}", min(HOTTEST, round(share * 2 * HOTTEST)), row == column)
-            for column, share in zip(chosen, shares, strict=True)
+            Cell(
+                f"{100 * table[row][column]:.0f}" if table[row][column] >= LEAST_WRITTEN else "",
+                0 if row == column else heat_of(table[row][column], max(hottest, 0.05)),
+                row == column,
+            )
+            for column in chosen
         ]
         rows.append(Row(classes[row], cells))
-    return Heat(point.slot, [classes[label] for label in chosen], rows)
+    names = [classes[label] for label in chosen]
+    sentence = "{value}% of {row} are labelled {column}"
+    return HeatMap(f"Labels at slot {point.slot:,}", names, rows, sentence, "under 0.5")
 
 
 def confusion_csv(run: Run) -> str:

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from tamis.runs import AlarmRecord, EstimatePoint, History, Run
-from tamis.runs.spreadsheet import disarm
+from tamis.runs import EstimatePoint, History, Run
+from tamis.web.chart import COLOURS, Curve, Line, Mark, Plot, thin
 
-SIZE = (7.2, 3.4)
-INK, GRID = "#1f2328", "#e5e7eb"
-COLOURS = ("#1f6feb", "#d9822b", "#2f9e64", "#b45f9a", "#8a8f98", "#b7950b")
-TRUE = "#5f8f4e"
-HELD = COLOURS[1]
-ALARM = "#c2410c"
-Curve = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure, drawn on demand, with a caption and its numbers as columns."""
-
-    name: str
-    title: str
-    caption: str
-    columns: Mapping[str, Sequence[object]]
-    draw: Callable[[], Figure]
-
-    def to_csv(self) -> str:
-        """Write the numbers as CSV."""
-        out = io.StringIO(newline="")
-        writer = csv.writer(out)
-        writer.writerow([disarm(name) for name in self.columns])
-        for row in zip(*self.columns.values(), strict=True):
-            writer.writerow(
-                [disarm(cell) if isinstance(cell, str) else short(cell) for cell in row]
-            )
-        return out.getvalue()
-
-
-def short(value: object) -> object:
-    """Return a number with six digits, and an empty cell for NaN or None."""
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.6g}"
-    return "" if value is None else value
+POINTS = 200
+"""Means of a column that has a value at every slot."""
+SERIES: Mapping[str, Callable[[History], Curve]] = {
+    "averaged weights": lambda history: thin(history.measured("accuracy_ema")),
+    "weights as they are": lambda history: thin(history.measured("accuracy")),
+    "purity": lambda history: history.smooth("purity", POINTS),
+    "coverage": lambda history: history.smooth("coverage", POINTS),
+    "agreement": lambda history: history.smooth("agreement", POINTS),
+    "labelled": lambda history: unless_all(history.smooth("labelled", POINTS)),
+    "slot": lambda history: in_milliseconds(history.smooth("seconds", POINTS)),
+    "picking": lambda history: in_milliseconds(history.smooth("select_seconds", POINTS)),
+}
+MEASURED = ("averaged weights", "weights as they are")
+"""What is measured at some slots; the others are means over all."""
 
 
 def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
@@ -63,10 +36,8 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             "accuracy",
             "Accuracy on test data",
             "Share of test labels that the model predicts.",
-            {
-                "averaged weights": lambda history: history.measured("accuracy_ema"),
-                "weights as they are": lambda history: history.measured("accuracy"),
-            },
+            MEASURED,
+            zoomed=True,
         ),
         curves(
             runs,
@@ -74,18 +45,16 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             "Purity and coverage",
             "Purity: share of picks whose label is right, where that is known. Coverage: share of "
             "held rows that were ever picked.",
-            {
-                "purity": lambda history: history.smooth("purity"),
-                "coverage": lambda history: history.smooth("coverage"),
-            },
+            ("purity", "coverage"),
+            zoomed=True,
         ),
         clean_ratio(runs),
         curves(
             runs,
             "agreement",
-            "Agreement: labels predicted before they were learned from",
-            "Share of arriving labels that are the model's first choice.",
-            {"agreement": lambda history: history.smooth("agreement")},
+            "Agreement with labels not yet learned",
+            "Share of arriving labels that are the model's first choice when they arrive.",
+            ("agreement",),
         ),
         curves(
             runs,
@@ -93,18 +62,15 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             "Labelled rows",
             "Share of the rows that came which have, or had, a label. The others wait for theirs, "
             "or have left without one.",
-            {"labelled": lambda history: unless_all(history.smooth("labelled"))},
+            ("labelled",),
         ),
         curves(
             runs,
             "speed",
             "Speed",
             "Milliseconds a slot, and of those spent on picking.",
-            {
-                "slot": lambda history: in_milliseconds(history.smooth("seconds")),
-                "picking": lambda history: in_milliseconds(history.smooth("select_seconds")),
-            },
-            share=False,
+            ("slot", "picking"),
+            unit="ms",
         ),
     ]
     if len(runs) == 1:
@@ -127,74 +93,62 @@ def curves(
     name: str,
     title: str,
     caption: str,
-    series: Mapping[str, Callable[[History], Curve]],
-    share: bool = True,
+    series: Sequence[str],
+    *,
+    unit: str = "share",
+    zoomed: bool = False,
 ) -> Plot:
-    """Draw some columns over slots: the first thick, the others thin; alarms as marks."""
-    found = {
-        (run_name, label): read(run.history)
-        for run_name, run in runs.items()
-        for label, read in series.items()
-    }
-
-    alarms = alarms_of(runs)
-
-    def draw() -> Figure:
-        figure, axes = blank()
-        for at, run_name in enumerate(runs):
-            for order, label in enumerate(series):
-                slots, values = found[run_name, label]
-                if not len(slots):
-                    continue
-                colour = COLOURS[(at if len(runs) > 1 else order) % len(COLOURS)]
-                thin = order > 0 and len(runs) > 1
-                axes.plot(
-                    slots, values, color=colour, linewidth=0.9 if thin else 1.8,
-                    linestyle="--" if thin else "-", label=label if len(runs) == 1 else None,
-                    marker="o" if len(slots) == 1 else None,
-                )  # fmt: skip
-        finish(axes, alarms, share)
-        return figure
-
-    return Plot(name, title, caption, columns_of(found, len(runs) > 1), draw)
+    """Draw some columns over slots; of several runs the first is a line, the others are dashed."""
+    several = len(runs) > 1
+    lines: list[Line] = []
+    columns: dict[str, list[object]] = {"run": []} if several else {}
+    columns |= {"curve": [], "slot": [], "value": []}
+    for at, (run_name, run) in enumerate(runs.items()):
+        for order, label in enumerate(series):
+            slots, values = SERIES[label](run.history)
+            title_of = f"{run_name}: {label}" if len(series) > 1 else run_name
+            lines.append(
+                Line(
+                    title_of if several else label,
+                    slots.tolist(),
+                    values.tolist(),
+                    at if several else order,
+                    dashed=several and order > 0,
+                    mean_of=1 if label in MEASURED else max(1, len(run.history) // POINTS),
+                )
+            )
+            if several:
+                columns["run"] += [run_name] * len(slots)
+            columns["curve"] += [label] * len(slots)
+            columns["slot"] += slots.tolist()
+            columns["value"] += values.tolist()
+    return Plot(name, title, caption, lines, columns, unit, marks_of(runs), zoomed)
 
 
 def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     """Draw the clean ratio as it was estimated, with its band, and as it was where it is known."""
-    points = {name: list(run.estimates.points) for name, run in runs.items()}
-    alarms = alarms_of(runs)
-
-    def draw() -> Figure:
-        figure, axes = blank()
-        for at, (_, run_points) in enumerate(points.items()):
-            if not run_points:
-                continue
-            slots = [point.slot for point in run_points]
-            colour = COLOURS[at % len(COLOURS)]
-            low, high = ([getattr(point, side) for point in run_points] for side in ("low", "high"))
-            alone = len(runs) == 1
-            axes.fill_between(
-                slots, low, high, color=colour, alpha=0.18, linewidth=0,
-                label="90% band" if alone else None,
-            )  # fmt: skip
-            values = [point.value for point in run_points]
-            axes.plot(slots, values, color=colour, label="estimated" if alone else None)
-            held = [(point.slot, *point.held) for point in run_points if point.held is not None]
-            if held and alone:
-                slots, values, low, high = (list(part) for part in zip(*held, strict=True))
-                axes.fill_between(slots, low, high, color=HELD, alpha=0.12, linewidth=0)
-                axes.plot(slots, values, color=HELD, linestyle="--", label="of the rows held")
-            true = [(point.slot, point.true) for point in run_points if point.true is not None]
-            if true:
-                axes.plot(
-                    *zip(*true, strict=True), color=TRUE, linewidth=1.2, drawstyle="steps-mid",
-                    label="true" if alone else None,
-                )  # fmt: skip
-        finish(axes, alarms)
-        return figure
-
-    rows = [(name, point) for name, run_points in points.items() for point in run_points]
-    columns: dict[str, list[object]] = {"run": [name for name, _ in rows]} if len(runs) > 1 else {}
+    alone = len(runs) == 1
+    lines: list[Line] = []
+    for at, (name, run) in enumerate(runs.items()):
+        points = thin_points(run.estimates.points)
+        if not points:
+            continue
+        slots = [point.slot for point in points]
+        band = [point.low for point in points], [point.high for point in points]
+        title = "estimated" if alone else f"{name}: estimated"
+        lines.append(Line(title, slots, [point.value for point in points], at, band))
+        held = [(point.slot, *point.held) for point in points if point.held is not None]
+        if held and alone:
+            held_slots, values, low, high = (list(part) for part in zip(*held, strict=True))
+            lines.append(Line("of the rows held", held_slots, values, 1, (low, high), dashed=True))
+        true = [(point.slot, point.true) for point in points if point.true is not None]
+        if true:
+            true_slots, shares = (list(part) for part in zip(*true, strict=True))
+            title = "true" if alone else f"{name}: true"
+            lines.append(Line(title, true_slots, shares, 2 if alone else at, steps=True,
+                              dashed=not alone))  # fmt: skip
+    rows = [(name, point) for name, run in runs.items() for point in run.estimates.points]
+    columns: dict[str, list[object]] = {} if alone else {"run": [name for name, _ in rows]}
     for part in ("slot", "value", "low", "high", "true"):
         columns[part] = [getattr(point, part) for _, point in rows]
     for at, part in enumerate(("held", "held_low", "held_high")):
@@ -202,31 +156,26 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     caption = (
         "Share of arriving labels that are right, as the tracker estimates it, with a 90% band;"
         " dashed: of the rows held, as the rule takes it to be."
+        if alone
+        else "Share of arriving labels that are right, as estimated, with a 90% band; dashed: true."
     )
-    return Plot("clean_ratio", "Clean ratio of what arrives", caption, columns, draw)
+    title = "Clean ratio of what arrives"
+    return Plot("clean_ratio", title, caption, lines, columns, marks=marks_of(runs))
 
 
 def by_class(run: Run) -> Plot:
     """Draw the clean ratio of each given label, the least right ones named."""
-    points = [point for point in run.estimates.points if point.by_class]
+    points = thin_points([point for point in run.estimates.points if point.by_class])
     classes = run.classes
     last = [share for share in (points[-1].by_class or ()) if share is not None] if points else []
-    alarms = alarms_of({run.name: run})
     known = range(min(len(classes), len(points[-1].by_class or ()) if points else 0))
     worst = sorted(known, key=lambda label: share_of(points, label))[: len(COLOURS)]
-
-    def draw() -> Figure:
-        figure, axes = blank()
-        for label in range(len(last)):
-            slots, shares = shares_of_class(points, label)
-            if label in worst:
-                colour = COLOURS[worst.index(label)]
-                axes.plot(slots, shares, color=colour, label=plain(classes[label]))
-            else:
-                axes.plot(slots, shares, color=GRID, linewidth=1, zorder=0)
-        finish(axes, alarms)
-        return figure
-
+    others = [label for label in range(len(last)) if label not in worst]
+    lines = [Line("", *shares_of_class(points, label)) for label in others]
+    lines += [
+        Line(classes[label], *shares_of_class(points, label), colour)
+        for colour, label in enumerate(worst)
+    ]
     columns: dict[str, list[object]] = {"slot": [point.slot for point in points]}
     for label, name in enumerate(classes):
         columns[f"label {name}"] = [
@@ -234,7 +183,8 @@ def by_class(run: Run) -> Plot:
             for point in points
         ]
     caption = "Share of right labels among those given, for each label; the least right are named."
-    return Plot("by_class", "Clean ratio by given label", caption, columns, draw)
+    title = "Clean ratio by given label"
+    return Plot("by_class", title, caption, lines, columns, marks=marks_of({run.name: run}))
 
 
 def annotators(run: Run) -> Plot:
@@ -242,26 +192,25 @@ def annotators(run: Run) -> Plot:
     newest = run.annotators.newest
     names = [one.name for one in newest.annotators] if newest else []
     found = {name: run.annotators.accuracies(name) for name in names}
-    alarms = alarms_of({run.name: run})
-
-    def draw() -> Figure:
-        figure, axes = blank()
-        for at, (name, (slots, values)) in enumerate(found.items()):
-            marker = "o" if len(slots) == 1 else None
-            if at < len(COLOURS):
-                axes.plot(slots, values, color=COLOURS[at], label=plain(name), marker=marker)
-            else:
-                axes.plot(slots, values, color=GRID, linewidth=1, zorder=0, marker=marker)
-        finish(axes, alarms)
-        return figure
-
+    lines = [
+        Line(name if at < len(COLOURS) else "", slots, values, at)
+        for at, (name, (slots, values)) in enumerate(found.items())
+    ]
+    lines.sort(key=lambda line: line.name != "")  # those without a name lie below
     columns: dict[str, list[object]] = {"annotator": [], "slot": [], "accuracy": []}
     for name, (slots, values) in found.items():
         columns["annotator"] += [name] * len(slots)
         columns["slot"] += slots
         columns["accuracy"] += values
     caption = "Share of an annotator's labels that are right, as estimated; the worst are named."
-    return Plot("annotators", "Accuracy of annotators", caption, columns, draw)
+    title, marks = "Accuracy of annotators", marks_of({run.name: run})
+    return Plot("annotators", title, caption, lines, columns, marks=marks, zoomed=True)
+
+
+def thin_points(points: Sequence[EstimatePoint]) -> list[EstimatePoint]:
+    """Return as many of the points as a line has, the last among them."""
+    kept, _ = thin((np.arange(len(points)), np.zeros(len(points))))
+    return [points[at] for at in kept.tolist()]
 
 
 def shares_of_class(points: Sequence[EstimatePoint], label: int) -> tuple[list[int], list[float]]:
@@ -281,64 +230,11 @@ def share_of(points: Sequence[EstimatePoint], label: int) -> float:
     return shares[-1] if shares else 1.0
 
 
-def blank() -> tuple[Figure, Axes]:
-    """Return a figure with empty axes over slots."""
-    figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=GRID)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=INK)
-    axes.set_xlabel("slot", color=INK)
-    axes.spines[:].set_color(INK)
-    return figure, axes
-
-
-def alarms_of(runs: Mapping[str, Run]) -> list[AlarmRecord]:
+def marks_of(runs: Mapping[str, Run]) -> list[Mark]:
     """Return the alarms to mark: those of a run that stands alone."""
-    return [alarm for run in runs.values() for alarm in run.estimates.alarms if len(runs) == 1]
-
-
-def finish(axes: Axes, alarms: Sequence[AlarmRecord], share: bool = True) -> None:
-    """Mark alarms, set the limits, and name the curves."""
-    mark(axes, alarms)
-    if share:
-        axes.set_ylim(0, 1.02)
-    else:
-        axes.set_ylim(bottom=0)
-    if axes.get_legend_handles_labels()[0]:
-        legend = axes.legend(frameon=False, fontsize=8, loc="best")
-        for text in legend.get_texts():
-            text.set_color(INK)
-
-
-def mark(axes: Axes, alarms: Iterable[AlarmRecord]) -> None:
-    """Draw alarms as marks across."""
-    for alarm in alarms:
-        axes.axvline(alarm.slot, color=ALARM, linewidth=1, linestyle=":")
-        axes.annotate(
-            plain(alarm.subject or alarm.kind), (alarm.slot, 1), xycoords=("data", "axes fraction"),
-            color=ALARM, fontsize=7, rotation=90, va="top", ha="right",
-        )  # fmt: skip
-
-
-def columns_of(found: Mapping[tuple[str, str], Curve], several: bool) -> dict[str, list[object]]:
-    """Put curves into columns: one line for each run, curve and slot."""
-    columns: dict[str, list[object]] = {"run": []} if several else {}
-    columns |= {"curve": [], "slot": [], "value": []}
-    for (run_name, label), (slots, values) in found.items():
-        if several:
-            columns["run"] += [run_name] * len(slots)
-        columns["curve"] += [label] * len(slots)
-        columns["slot"] += slots.tolist()
-        columns["value"] += values.tolist()
-    return columns
-
-
-def plain(text: str, longest: int = 16) -> str:
-    """Make of any text a short one that matplotlib takes for nothing but text."""
-    letters = "".join(
-        letter if letter.isascii() and letter.isprintable() else "?" for letter in text
-    )
-    cut = letters if len(letters) <= longest else letters[: longest - 1] + "~"
-    return cut.replace("$", r"\$").lstrip("_") or "?"
+    return [
+        Mark(alarm.slot, alarm.subject or alarm.kind)
+        for run in runs.values()
+        for alarm in run.estimates.alarms
+        if len(runs) == 1
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tamis.runs import Run
+from tamis.web.words import as_duration
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ def tiles_of(run: Run) -> list[Tile]:
     if len(history):
         skipped = int(history.last("skipped") or 0)
         seconds = history.mean("seconds") or 0.0
+        spent = as_duration(seconds * len(history))
         tiles += [
             Tile(
                 "rows seen",
                 f"{int(history.last('seen') or 0):,}",
                 f"{skipped:,} skipped" if skipped else "none skipped",
             ),
-            Tile("a slot", f"{1000 * seconds:.1f} ms", f"{len(history):,} slots"),
+            Tile("a slot", as_duration(seconds), f"{len(history):,} slots, {spent} in all"),
         ]
     decided = len(run.decisions.decided())
     tiles.append(Tile("suspects", f"{len(run.suspects):,}", f"{decided:,} decided"))

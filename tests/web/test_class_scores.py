@@ -53,7 +53,7 @@ def test_a_damaged_file_holds_no_counts(tmp_path: Path, text: str) -> None:
 
 def test_the_report_has_the_scores_of_a_test_table(tmp_path: Path) -> None:
     folder = make_table_run(tmp_path / "run")
-    assert "give a table with right labels by <code>--test</code>" in render_run(Run(folder))
+    assert "Give a table with right labels by <code>--test</code>" in render_run(Run(folder))
     write_test_counts(folder, ConfusionCounts.of([*PAIRS, (BAD, "cat")], "test.csv"))
     page = render_run(Run(folder))
     assert "On test.csv, the table of <code>--test</code>, of 13 rows: 9 predicted right" in page
@@ -101,10 +101,12 @@ def test_of_many_classes_the_most_confused_are_listed() -> None:
     found = class_scores(ConfusionCounts.of(pairs))
     assert len(found.classes) == MOST_LISTED
     assert found.left_out == 200 - MOST_LISTED
-    assert len(found.rows) == MOST_CLASSES
-    assert found.cut
-    assert found.names[0] == "c150"
-    assert "c199" in found.names
+    table = found.table
+    assert len(table.rows) == len(table.names) == MOST_CLASSES
+    assert f"The {MOST_CLASSES} classes that are confused most" in table.caption
+    assert table.names[0] == "c150"
+    assert "c199" in table.names
+    assert [score.name for score in found.lowest] == ["c150"]
 
 
 def test_train_counts_the_predictions_of_a_test_table(tmp_path: Path) -> None:

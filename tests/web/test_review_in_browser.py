@@ -263,7 +263,7 @@ def test_the_page_updates_by_itself(open_tab, folder: Path) -> None:
     (folder / "log.jsonl").write_text("".join(log[:150]))
     tab = open_tab(folder)
     assert tab.text("#state") == "at slot 150 of 300"
-    tab.wait("document.querySelectorAll('#curves svg').length === 6")
+    tab.wait("document.querySelectorAll('#curves .chart').length === 6")
     curves = tab.run("document.querySelector('#curves').innerHTML")
     with (folder / "log.jsonl").open("a") as file:
         file.writelines(log[150:])

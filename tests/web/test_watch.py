@@ -177,7 +177,7 @@ def test_the_page_follows_a_run(finished: Path, tmp_path: Path, serve: Serve) ->
     state = client.get("/state")
     assert state["state"] == "at slot 100 of 300"
     assert state["curves"] > 0
-    assert client.ask("/curves")[2].count("<svg") == 4
+    assert client.ask("/curves")[2].count('class="chart"') == 4
     shutil.copy(finished / "suspects.jsonl", young)
     assert client.get("/suspects")["total"] == len(read_lines(finished / "suspects.jsonl"))
     (young / "about.json").write_text(json.dumps(about | {"ended": "done"}))
@@ -259,8 +259,8 @@ def test_no_file_is_served_by_its_path(client: Client, path: str) -> None:
 
 
 PATHS = (
-    "/", "/page.css", "/review.css", "/review.js", "/tiles", "/curves", "/suspects.csv",
-    "/numbers/purity.csv", "/state", "/suspects", "/neighbours?id=x",
+    "/", "/page.css", "/review.css", "/review.js", "/charts.js", "/tiles", "/curves",
+    "/suspects.csv", "/numbers/purity.csv", "/state", "/suspects", "/neighbours?id=x",
 )  # fmt: skip
 
 

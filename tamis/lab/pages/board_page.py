@@ -18,7 +18,7 @@ from tamis.lab.pages.board_findings import about, all_tables, findings
 from tamis.lab.pages.board_plot import draw_cost
 from tamis.lab.pages.board_tables import Summary, Table, as_tables, summarise, write_summaries
 from tamis.lab.pages.markdown import as_bytes, escape, linked, put_between, read_page, share
-from tamis.web.plots import save_png, to_svg
+from tamis.web.svg import save_png, to_svg
 
 HEADING = "The board of "
 COSTS = ("forward", "backward", "ms a slot", "models", "state")

@@ -5,33 +5,43 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from jinja2 import Environment, PackageLoader
 from torch import Tensor
 
 from tamis.checkpoint import write_atomically
-from tamis.lab.demo import LEAD, Demo, Result
+from tamis.lab.demo import LEAD, Demo, Result, log_path
 from tamis.runs import History, Suspect, write_suspects_csv
-from tamis.web.plots import draw_accuracy, draw_share, draw_tracked, save_png, to_svg
+from tamis.web.chart import Line, Mark, Plot
+from tamis.web.csv_text import as_data
+from tamis.web.drawing import draw
+from tamis.web.pages import render_file
+from tamis.web.svg import draw_figure, save_png
+from tamis.web.words import as_percent
 
 CARDS = 24
-PLOTS = {
-    "accuracy": "Accuracy on clean test data",
-    "purity": "Purity: share of picks whose label is right",
-    "coverage": "Coverage: share of held samples ever picked",
-    "clean_ratio": "Clean ratio of what arrives: true, and as tracked",
-}
-
+"""Suspects on the page."""
+EXAMPLES = 8
+"""Wrong labels that every method is compared on, evenly spread over all of them."""
+POINTS = 50
+"""Means of a share that every slot has."""
 CALLED = {
     "naive": "naive training",
     "OGRS": "OGRS, the paper's method",
     "oracle": "the oracle, which knows every label",
 }
+ABOUT = {
+    LEAD: "weighs labels, votes of neighbours and its own predictions; the default of tamis train",
+    "naive": "picks at random, and believes every label",
+    "OGRS": "the paper's method: picks by graph and gradients, and needs no clean ratio",
+    "oracle": "knows which labels are right, and picks those alone: a bound, not a method",
+}
+LEAST_LOSS = "picks what it already predicts best; has to be given the share to keep"
+COLOURS = {LEAD: 0, "naive": 4, "OGRS": 3, "oracle": 2}
 
 
 @dataclass(frozen=True)
@@ -43,43 +53,179 @@ class Card:
     wrong: bool
 
 
+@dataclass(frozen=True)
+class Example:
+    """A wrong label: what the row is, and what every method predicts for it in the end."""
+
+    image: str
+    name: str
+    given: str
+    true: str
+    predicted: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a method has come to. Of the wrong labels, some are learned and some seen through."""
+
+    name: str
+    about: str
+    accuracy: float
+    raw: float
+    learned: float
+    seen_through: float
+    purity: float | None
+    coverage: float
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """Suspects, how many of their labels are wrong, and wrong labels in all."""
+
+    suspects: int
+    right: int
+    wrong: int
+
+
 def write_demo(demo: Demo, results: Sequence[Result], folder: Path) -> Path:
     """Write everything but the logs, which are there already, and return the page's path."""
     logs = {result.name: History(log_path(folder, result.name)) for result in results}
-    figures = {
-        "accuracy": draw_accuracy(logs, demo.clean_ratio),
-        "purity": draw_share(logs, "purity", "purity", demo.clean_ratio),
-        "coverage": draw_share(logs, "coverage", "coverage", demo.clean_ratio),
-    }
-    finder = next(result for result in results if result.name == LEAD)
-    figures["clean_ratio"] = draw_tracked(finder.tracked, demo.clean_ratio)
-    for name, figure in figures.items():
-        save_png(figure, folder / f"{name}.png")
+    finder = lead_of(results)
+    plots = plots_of(demo, finder, logs)
+    for plot in plots:
+        save_png(draw_figure(plot), folder / f"{plot.name}.png")
     write_suspects_csv(folder / "suspects.csv", finder.suspects)
     write_ground_truth(demo, folder / "ground_truth.csv")
     page = folder / "index.html"
-    template = Environment(
-        loader=PackageLoader("tamis.web"), autoescape=True, trim_blocks=True
-    ).get_template("demo.html")
-    html = template.render(
+    standings = [standing(demo, result) for result in results]
+    html = render_file(
+        "demo.html",
         demo=demo,
-        results=results,
-        best=max(last_accuracy(result) for result in results),
-        accuracy=last_accuracy,
-        findings=[*findings(results), follows(demo, finder)],
-        plots=[(PLOTS[name], to_svg(figure)) for name, figure in figures.items()],
-        cards=cards(demo, finder),
-        hits=hits(demo, finder),
         finder=finder,
+        standings=standings,
+        most_learned=max(one.learned for one in standings) or 1.0,
+        findings=findings(results),
+        follows=follows(demo, finder),
+        plots={plot.name: draw(plot, as_data(plot.to_csv())) for plot in plots},
+        examples=examples(demo, results),
+        cards=cards(demo, finder),
+        found=hits(demo, finder),
     )
     write_atomically(page, html.encode())
     return page
 
 
-def log_path(folder: Path, method: str) -> Path:
-    """Return the path of a method's log."""
-    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in method)
-    return folder / f"log-{name.strip('-').lower()}.jsonl"
+def lead_of(results: Sequence[Result]) -> Result:
+    """Return the result of the method that the page is about."""
+    return next(result for result in results if result.name == LEAD)
+
+
+def plots_of(demo: Demo, finder: Result, logs: Mapping[str, History]) -> list[Plot]:
+    """Return the plots: the clean ratio, and what all methods did over slots."""
+    slots = next(iter(logs.values())).column("slot")
+    stretch = len(slots) / len(demo.settings.clean_ratios)
+    marks = [
+        Mark(round(at * stretch), f"{as_percent(ratio)} right")
+        for at, ratio in enumerate(demo.settings.clean_ratios)
+    ]
+    true = [demo.clean_ratio(int(slot)) for slot in slots]
+    tracked, estimates = list(finder.tracked), list(finder.tracked.values())
+    band = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+    lines = [
+        Line("estimated", tracked, [estimate.value for estimate in estimates], 0, band),
+        Line("true", slots.tolist(), true, 2, steps=True),
+    ]
+    columns = {
+        "slot": tracked,
+        "estimated": lines[0].values,
+        "low": band[0],
+        "high": band[1],
+        "true": [true[slot] for slot in tracked],
+    }
+    caption = (
+        f"Share of arriving labels that are right: as {LEAD} estimates it from the labels alone, "
+        "with a 90% band, and as it is."
+    )
+    return [
+        Plot("clean_ratio", "The share of right labels drifts", caption, lines, columns),
+        of_methods(
+            "accuracy",
+            "Accuracy on clean digits",
+            "By the averaged weights, on digits that no method learns from.",
+            {name: log.measured("accuracy_ema") for name, log in logs.items()},
+            marks,
+        ),
+        of_methods(
+            "purity",
+            "Purity of the picks",
+            "Share of the labels learned from that are right.",
+            {name: log.smooth("purity", POINTS) for name, log in logs.items()},
+            marks,
+            len(slots) // POINTS,
+        ),
+        of_methods(
+            "coverage",
+            "Coverage",
+            "Share of the digits held that were ever learned from.",
+            {name: log.smooth("coverage", POINTS) for name, log in logs.items()},
+            marks,
+            len(slots) // POINTS,
+        ),
+    ]
+
+
+def of_methods(
+    name: str,
+    title: str,
+    caption: str,
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    marks: Sequence[Mark],
+    mean_of: int = 1,
+) -> Plot:
+    """Return a plot with a line for each method."""
+    left = iter((1, 5))
+    lines = [
+        Line(
+            method, slots.tolist(), values.tolist(),
+            COLOURS[method] if method in COLOURS else next(left), mean_of=max(1, mean_of),
+        )
+        for method, (slots, values) in curves.items()
+    ]  # fmt: skip
+    rows = [
+        (method, slot, value)
+        for method, (slots, values) in curves.items()
+        for slot, value in zip(slots.tolist(), values.tolist(), strict=True)
+    ]
+    names = ("method", "slot", "value")
+    columns = {part: [row[at] for row in rows] for at, part in enumerate(names)}
+    return Plot(name, title, caption, lines, columns, marks=marks, zoomed=True)
+
+
+def standing(demo: Demo, result: Result) -> Standing:
+    """Return what a method has come to."""
+    wrong = (~demo.ground_truth.clean).nonzero()[:, 0].tolist()
+    given, true = demo.rows.labels.tolist(), true_labels(demo)
+    learned = [result.predicted[row] == given[row] for row in wrong]
+    seen_through = [result.predicted[row] == true[row] for row in wrong]
+    tested = result.tested[-1]
+    return Standing(
+        result.name,
+        ABOUT.get(result.name, LEAST_LOSS),
+        last_accuracy(result),
+        tested.accuracy or 0.0,
+        mean(learned) if wrong else 0.0,
+        mean(seen_through) if wrong else 0.0,
+        result.purity,
+        result.coverage,
+        1000 * result.seconds_per_slot,
+    )
+
+
+def true_labels(demo: Demo) -> list[int]:
+    """Return the true class of every row, in the order of arrival."""
+    groups = demo.rows.groups
+    return [] if groups is None else list(map(int, groups.tolist()))
 
 
 def last_accuracy(result: Result) -> float:
@@ -103,30 +249,50 @@ def findings(results: Sequence[Result]) -> list[str]:
 def follows(demo: Demo, result: Result) -> str:
     """Return a sentence about the error of the tracked clean ratio."""
     off = [abs(est.value - demo.clean_ratio(slot)) for slot, est in result.tracked.items()]
+    return f"The estimate is off by {mean(off):.2f} in the mean, jumps included." if off else ""
+
+
+def hits(demo: Demo, result: Result) -> Found:
+    """Count suspects, suspects whose label is wrong, and wrong labels in all."""
+    wrong = demo.ground_truth.wrong_ids
+    right = sum(int(suspect.id) in wrong for suspect in result.suspects)
+    return Found(len(result.suspects), right, len(wrong))
+
+
+def found_text(demo: Demo, results: Sequence[Result]) -> str:
+    """Return a sentence about the labels that were found."""
+    found = hits(demo, lead_of(results))
     return (
-        f"The clean ratio, which {LEAD} does not know, was tracked to within {mean(off):.2f} in "
-        "the mean, jumps included."
+        f"{LEAD} doubts {found.suspects:,} labels; {found.right:,} of them are wrong,"
+        f" of {found.wrong:,} wrong labels in all."
     )
 
 
-def hits(demo: Demo, result: Result) -> tuple[int, int, int]:
-    """Count suspects, suspects whose label is wrong, and wrong labels in all."""
-    wrong = demo.ground_truth.wrong_ids
-    return len(result.suspects), sum(int(s.id) in wrong for s in result.suspects), len(wrong)
+def examples(demo: Demo, results: Sequence[Result]) -> list[Example]:
+    """Return wrong labels, evenly spread over all of them, and what is predicted for each."""
+    wrong = (~demo.ground_truth.clean).nonzero()[:, 0].tolist()
+    rows = [wrong[at * len(wrong) // EXAMPLES] for at in range(EXAMPLES)] if wrong else []
+    names, given, true = demo.data.classes, demo.rows.labels.tolist(), true_labels(demo)
+    return [
+        Example(
+            to_png(demo.rows.inputs[row]),
+            str(int(demo.rows.ids[row])),
+            names[given[row]],
+            names[true[row]],
+            [names[result.predicted[row]] for result in results],
+        )
+        for row in dict.fromkeys(rows)
+    ]
 
 
 def cards(demo: Demo, result: Result) -> list[Card]:
     """Return the worst suspects, with their images."""
-    worst = result.suspects[:CARDS]
-    wanted = {int(suspect.id) for suspect in worst}
-    images = {
-        int(row): inputs
-        for samples in demo.stream
-        for row, inputs in zip(samples.ids, samples.inputs, strict=True)
-        if int(row) in wanted
-    }
+    places = {row: at for at, row in enumerate(demo.rows.ids.tolist())}
     wrong = demo.ground_truth.wrong_ids
-    return [Card(to_png(images[int(s.id)]), s, int(s.id) in wrong) for s in worst]
+    return [
+        Card(to_png(demo.rows.inputs[places[int(one.id)]]), one, int(one.id) in wrong)
+        for one in result.suspects[:CARDS]
+    ]
 
 
 def to_png(image: Tensor) -> str:

@@ -26,7 +26,7 @@ from tamis.lab.pages.paper_claims import (
 )
 from tamis.lab.pages.paper_plots import draw_panels
 from tamis.lab.table import CLEAN_RATIOS, PAPER, WHY, Line, Settings, by_run, methods
-from tamis.web.plots import save_png
+from tamis.web.svg import save_png
 
 PART = "paper"
 MODELS = {"mnist": "two-layer perceptron", "cifar10": "ResNet-18"}

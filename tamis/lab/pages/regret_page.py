@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from tamis.checkpoint import write_atomically
 from tamis.lab.regret import DEFAULT, LIMITED, RANDOM, UNLIMITED, Growth, Result, Settings
 from tamis.lab.regret_measures import Exponent
-from tamis.web.plots import save_png
+from tamis.web.svg import save_png
 
 COLOURS = {LIMITED: "#1f6feb", UNLIMITED: "#d9822b", DEFAULT: "#2f9e64", RANDOM: "#8a8f98"}
 MARKERS = {LIMITED: "o", UNLIMITED: "s", DEFAULT: "^", RANDOM: "x"}

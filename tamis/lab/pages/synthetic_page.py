@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from tamis.checkpoint import write_atomically
 from tamis.lab.synthetic import Run, Settings, Summary, final, summarise
-from tamis.web.plots import save_png
+from tamis.web.svg import save_png
 
 Runs = Mapping[str, Sequence[Run]]
 Side = Literal["above", "level", "below"]

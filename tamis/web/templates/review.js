@@ -8,9 +8,9 @@ const LEAST_WAIT = 2000;
 const FOLDED = 14, FOLDED_NEAR = 8, BRIEF = 4; /* columns of a suspect, a neighbour and a card of the list; the rest is folded */
 const LONG = 160; /* characters of a cell that are displayed at once */
 const MOST_SHARES = 5; /* classes with a bar, beside the given label */
-const EMPTY = { suspects: "No suspect fits.", audit: "No row is left to audit, or none is drawn yet." };
+const NO_AUDIT = ["No row is left to audit, or none is drawn yet.", "The sample is drawn once 500 rows are held, or else at the end of the run."];
 const KEYS = { k: "keep", r: "relabel", d: "drop", s: "skip", u: "undo", o: "other" };
-const state = { list: "suspects", page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
+const state = { list: "suspects", page: 0, current: 0, items: [], total: 0, classes: [], versions: {}, empty: [], made: [], unsent: new Map(), unfolded: false, drawn: "", near: "", queue: Promise.resolve() };
 
 function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -169,7 +169,9 @@ function drawPanel() {
   cards.forEach((card, number) => card.setAttribute("aria-current", String(number === state.current)));
   for (const button of at("words").querySelectorAll("button")) button.disabled = !item && button.dataset.word !== "undo";
   if (!item) {
-    at("current").replaceChildren(make("p", state.total ? "Nothing here." : EMPTY[state.list], "soft"));
+    const [reason, ...next] = state.total ? ["Nothing here."] : state.list === "audit" ? NO_AUDIT : state.empty;
+    at("current").replaceChildren(make("p", reason), ...next.map((text) => make("p", text, "soft")));
+    at("panel").classList.add("wide");
     at("row").replaceChildren();
     at("neighbours").replaceChildren();
     state.drawn = state.near = "";
@@ -251,9 +253,9 @@ async function load(keep) {
     found.items.splice(place, 0, current);
   }
   if (!current) place = Math.max(0, found.items.findIndex((item) => !state.unsent.has(item.id)));
-  Object.assign(state, { items: found.items, total: found.total, classes: found.classes });
+  Object.assign(state, { items: found.items, total: found.total, classes: found.classes, empty: found.empty || [] });
   state.versions.suspects = found.version;
-  at("count").textContent = list === "audit" ? `${found.decided} of ${found.all} audited. ${found.text}` : `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.decided.toLocaleString("en")} decided`;
+  at("count").textContent = list === "audit" ? `${found.decided} of ${found.all} audited. ${found.text}` : `${found.total.toLocaleString("en")} of ${found.all.toLocaleString("en")} suspects, ${found.decided ? found.decided.toLocaleString("en") : "none"} decided${found.decided ? "" : " yet"}`;
   at("page").textContent = `page ${state.page + 1} of ${pages}`;
   at("before").disabled = state.page === 0;
   at("after").disabled = state.page + 1 >= pages;
@@ -390,7 +392,7 @@ function setOffline(is) { at("offline").hidden = !is; }
 
 async function refresh(id) {
   const answer = await fetch(`/${id}`, { credentials: "same-origin" });
-  if (answer.ok) at(id).innerHTML = await answer.text(); /* rendered and escaped by tamis watch */
+  if (answer.ok) charts.replace(at(id), await answer.text());
 }
 
 async function poll() {
