@@ -1,0 +1,78 @@
+"""Rows in a file that is mapped into memory: the system keeps in memory what is being read."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import torch
+from torch import Tensor
+
+from tamis.checkpoint import Blocks, make_folder
+from tamis.checkpoint.blocks import row_bytes, rows_per_block
+from tamis.errors import TamisError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskSpaceError(TamisError):
+    """A disk without room for the rows of a buffer."""
+
+
+class MappedRows(Blocks):
+    """Rows of a fixed number in a file without a name, which is gone with the process.
+
+    It is written in place, and so nothing that a checkpoint refers to lies in it. All of it is
+    allocated at once: a disk that is full is noticed here, and not by a signal at some later write.
+
+    Parameters
+    ----------
+    folder: on whose disk the file is.
+    capacity: number of rows.
+    like: rows of the same shape and type.
+    """
+
+    def __init__(self, folder: Path, capacity: int, like: Tensor) -> None:
+        if not like.is_cpu:
+            raise ValueError("Rows on disk are for models on the CPU: leave out `disk`.")
+        shape, kind = (capacity, *like.shape[1:]), like.dtype
+        per_block, width = rows_per_block(shape, kind), row_bytes(shape, kind)
+        rows = -(-capacity // per_block) * per_block
+        self._map = map_file(folder, max(1, rows * width))
+        flat = torch.frombuffer(self._map, dtype=kind, count=rows * width // kind.itemsize)
+        super().__init__(flat.view(rows, *shape[1:]))
+
+    def prefetch(self, rows: Tensor) -> None:
+        """Read these rows at once; when they are used one by one, each would wait for the disk."""
+        if not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        width = row_bytes(self.rows.shape, self.rows.dtype)
+        first = rows * width
+        page = first // mmap.PAGESIZE * mmap.PAGESIZE
+        for start, length in zip(page.tolist(), (first + width - page).tolist(), strict=True):
+            self._map.madvise(mmap.MADV_WILLNEED, start, length)
+
+
+def map_file(folder: Path, size: int) -> mmap.mmap:
+    """Return a new file without a name, allocated and mapped."""
+    make_folder(folder)
+    with TemporaryFile(dir=folder) as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise DiskSpaceError(
+                f"Rows on disk take {size / 1e9:.1f} GB in {folder}, and there is no room for them:"
+                " choose a smaller capacity."
+            ) from None
+        found = mmap.mmap(file.fileno(), size)
+    if hasattr(mmap, "MADV_RANDOM"):  # or the system reads 32 pages where one is asked for
+        found.madvise(mmap.MADV_RANDOM)
+    return found
