@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -45,15 +47,32 @@ class MappedRows(Blocks):
         flat = torch.frombuffer(self._map, dtype=kind, count=rows * width // kind.itemsize)
         super().__init__(flat.view(rows, *shape[1:]))
 
-    def prefetch(self, rows: Tensor) -> None:
+    def prefetch(self, rows: Tensor | slice) -> None:
         """Read these rows at once; when they are used one by one, each would wait for the disk."""
         if not hasattr(mmap, "MADV_WILLNEED"):
             return
         width = row_bytes(self.rows.shape, self.rows.dtype)
-        first = rows * width
-        page = first // mmap.PAGESIZE * mmap.PAGESIZE
-        for start, length in zip(page.tolist(), (first + width - page).tolist(), strict=True):
-            self._map.madvise(mmap.MADV_WILLNEED, start, length)
+        if isinstance(rows, slice):
+            first, last, _ = rows.indices(len(self.rows))
+            spans = [(first * width, last * width)]
+        else:
+            spans = [(row * width, (row + 1) * width) for row in rows.tolist()]
+        for begin, end in spans:
+            start = begin // mmap.PAGESIZE * mmap.PAGESIZE
+            if end > start:
+                self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+
+    @contextmanager
+    def read_in_order(self) -> Iterator[None]:
+        """Have the system read ahead while rows are moved."""
+        if not hasattr(mmap, "MADV_RANDOM"):
+            yield
+            return
+        self._map.madvise(mmap.MADV_NORMAL)
+        try:
+            yield
+        finally:
+            self._map.madvise(mmap.MADV_RANDOM)
 
 
 def map_file(folder: Path, size: int) -> mmap.mmap:
@@ -73,6 +92,6 @@ def map_file(folder: Path, size: int) -> mmap.mmap:
                 " choose a smaller capacity."
             ) from None
         found = mmap.mmap(file.fileno(), size)
-    if hasattr(mmap, "MADV_RANDOM"):  # or the system reads 32 pages where one is asked for
+    if hasattr(mmap, "MADV_RANDOM"):  # or the system reads megabytes where a row is wanted
         found.madvise(mmap.MADV_RANDOM)
     return found

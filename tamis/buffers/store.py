@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +14,8 @@ from tamis.buffers.mapped import MappedRows
 from tamis.checkpoint import SavedBlocks
 from tamis.data import COLUMNS, NO_SAMPLES, Samples, label_changes
 
-PIECE = 2**24
-"""Bytes moved at once."""
+PIECE = 2**26
+"""Bytes of a column that a pass through all rows has in memory at once."""
 
 
 class Buffer(Protocol):
@@ -83,10 +84,16 @@ class Store:
             raise ValueError("The buffer is empty: append samples before you read the pool.")
         return Samples(**{name: column[: self.count] for name, column in self._columns.items()})
 
-    def prefetch(self, rows: Tensor) -> None:
+    def prefetch(self, rows: Tensor | slice) -> None:
         """Read rows that are about to be used, where inputs are on disk."""
         if self._mapped:
             self._mapped.prefetch(rows)
+
+    def parts(self) -> Iterator[Samples]:
+        """Yield the rows held, some at a time, for a pass through all of them."""
+        for rows in slices(self.pool().inputs) if self.count else ():
+            self.prefetch(slice(rows.stop, 2 * rows.stop - rows.start))  # those that come next
+            yield self.pool()[rows]
 
     def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
         """Count one more use of each of these rows; a row given twice counts twice."""
@@ -111,9 +118,9 @@ class Store:
         if self.count < before:
             first = int(gone.long().argmax())  # the rows before it stay where they are
             moved = first + (~gone[first:]).nonzero().flatten()
-            self._mark(slice(first, self.count))
-            for column in held.columns().values():
-                move_up(column, moved, first)
+            with self._moving(slice(first, self.count)):
+                for column in held.columns().values():
+                    move_up(column, moved, first)
         if not self.count:
             self._clear()
         return before - self.count
@@ -185,14 +192,14 @@ class Store:
 
     def _allocate(self, given: Mapping[str, Tensor]) -> None:
         """Allocate columns of the shapes and types of these."""
-        self._columns = {
-            name: column.new_empty((self.capacity, *column.shape[1:]))
-            for name, column in given.items()
-            if name != "inputs" or not self.disk
-        }
         if self.disk:
             self._mapped = MappedRows(self.disk, self.capacity, given["inputs"])
-            self._columns = {"inputs": self._mapped.rows[: self.capacity]} | self._columns
+        self._columns = {
+            name: self._mapped.rows[: self.capacity]
+            if self._mapped and name == "inputs"
+            else column.new_empty((self.capacity, *column.shape[1:]))
+            for name, column in given.items()
+        }
 
     def _clear(self) -> None:
         self._columns, self._mapped = {}, None
@@ -204,10 +211,17 @@ class Store:
 
     def _rotate(self, rows: int) -> None:
         """Move the first so many rows behind the others."""
-        self._mark(slice(None))
-        for column in self._columns.values():
-            for first, last in ((0, rows), (rows, self.capacity), (0, self.capacity)):
-                reverse(column[first:last])
+        with self._moving(slice(None)):
+            for column in self._columns.values():
+                for first, last in ((0, rows), (rows, self.capacity), (0, self.capacity)):
+                    reverse(column[first:last])
+
+    @contextmanager
+    def _moving(self, rows: slice) -> Iterator[None]:
+        """Note that many rows change, which are read in their order."""
+        self._mark(rows)
+        with self._mapped.read_in_order() if self._mapped else nullcontext():
+            yield
 
 
 def move_up(column: Tensor, rows: Tensor, first: int) -> None:
@@ -227,6 +241,12 @@ def reverse(column: Tensor) -> None:
         first, last = first + count, last - count
 
 
+def slices(column: Tensor) -> Iterator[slice]:
+    """Yield slices of all rows, each of as many as are in memory at once."""
+    most = rows_at_once(column)
+    return (slice(at, at + most) for at in range(0, len(column), most))
+
+
 def rows_at_once(column: Tensor) -> int:
-    """Return how many rows are moved at once, so that few are in memory."""
+    """Return how many rows are in memory at once, in a pass through all."""
     return max(1, PIECE * len(column) // max(1, column.nbytes))

@@ -106,6 +106,7 @@ def write_blocks(file: BinaryIO, blocks: Blocks, changed: Tensor, places: Tensor
     """Write blocks to their places, and return their checksums."""
     memory, size, sums = blocks.bytes(), blocks.block_bytes, [torch.empty(0, dtype=torch.long)]
     for block, place, count in runs(changed, places, size):
+        blocks.prefetch(slice(block * blocks.per_block, (block + count) * blocks.per_block))
         piece = memory[block * size : (block + count) * size]
         file.seek(place * size)
         file.write(piece)

@@ -61,6 +61,9 @@ class Blocks:
         self.home = home
         self.places[blocks], self.sums[blocks], self.changed[blocks] = places, sums, False
 
+    def prefetch(self, rows: Tensor | slice) -> None:
+        """Read rows that are about to be used, where that takes time."""
+
     def bytes(self) -> memoryview:
         """Return the memory of all rows."""
         return memoryview(self.rows.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
