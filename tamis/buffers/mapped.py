@@ -62,6 +62,12 @@ class MappedRows(Blocks):
             if end > start:
                 self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
+    def release(self) -> None:
+        """Write what the disk lacks, and map no page: the system may use the memory otherwise."""
+        self._map.flush()
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     @contextmanager
     def read_in_order(self) -> Iterator[None]:
         """Have the system read ahead while rows are moved."""
