@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from weakref import finalize
 
 import torch
 from torch import Tensor
 
 from tamis.checkpoint import Blocks, make_folder
-from tamis.checkpoint.blocks import row_bytes, rows_per_block
+from tamis.checkpoint.blocks import memory_of, row_bytes, rows_per_block
 from tamis.errors import TamisError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -43,9 +44,24 @@ class MappedRows(Blocks):
         shape, kind = (capacity, *like.shape[1:]), like.dtype
         per_block, width = rows_per_block(shape, kind), row_bytes(shape, kind)
         rows = -(-capacity // per_block) * per_block
-        self._map = map_file(folder, max(1, rows * width))
+        self._handle, self._map = map_file(folder, max(1, rows * width))
+        finalize(self, os.close, self._handle)
         flat = torch.frombuffer(self._map, dtype=kind, count=rows * width // kind.itemsize)
         super().__init__(flat.view(rows, *shape[1:]))
+
+    def write(self, rows: Tensor | slice, given: Tensor) -> None:
+        """Put others in the place of rows."""
+        self.mark(rows)
+        place = self.rows[rows]
+        if isinstance(rows, slice) and place.shape == given.shape and hasattr(os, "pwrite"):
+            # Through the map, the system would first read every page that is written.
+            memory = memory_of(given.detach().to(place))
+            at = rows.start * row_bytes(self.rows.shape, self.rows.dtype)
+            while len(memory):
+                done = os.pwrite(self._handle, memory, at)
+                memory, at = memory[done:], at + done
+        else:
+            self.rows[rows] = given
 
     def prefetch(self, rows: Tensor | slice) -> None:
         """Read these rows at once; when they are used one by one, each would wait for the disk."""
@@ -62,12 +78,6 @@ class MappedRows(Blocks):
             if end > start:
                 self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
-    def release(self) -> None:
-        """Write what the disk lacks, and map no page: the system may use the memory otherwise."""
-        self._map.flush()
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
-
     @contextmanager
     def read_in_order(self) -> Iterator[None]:
         """Have the system read ahead while rows are moved."""
@@ -81,8 +91,8 @@ class MappedRows(Blocks):
             self._map.madvise(mmap.MADV_RANDOM)
 
 
-def map_file(folder: Path, size: int) -> mmap.mmap:
-    """Return a new file without a name, allocated and mapped."""
+def map_file(folder: Path, size: int) -> tuple[int, mmap.mmap]:
+    """Return the handle of a new file without a name, allocated, and its map."""
     make_folder(folder)
     with TemporaryFile(dir=folder) as file:
         try:
@@ -98,6 +108,6 @@ def map_file(folder: Path, size: int) -> mmap.mmap:
                 " choose a smaller capacity."
             ) from None
         found = mmap.mmap(file.fileno(), size)
-    if hasattr(mmap, "MADV_RANDOM"):  # or the system reads megabytes where a row is wanted
-        found.madvise(mmap.MADV_RANDOM)
-    return found
+        if hasattr(mmap, "MADV_RANDOM"):  # or the system reads megabytes where a row is wanted
+            found.madvise(mmap.MADV_RANDOM)
+        return os.dup(file.fileno()), found

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from tamis.buffers.mapped import MappedRows
 from tamis.checkpoint import SavedBlocks
+from tamis.checkpoint.blocks import slices
 from tamis.data import COLUMNS, NO_SAMPLES, Samples, label_changes
 
 PIECE = 2**26
@@ -91,7 +92,7 @@ class Store:
 
     def parts(self) -> Iterator[Samples]:
         """Yield the rows held, some at a time, for a pass through all of them."""
-        for rows in slices(self.pool().inputs) if self.count else ():
+        for rows in slices(self.pool().inputs, PIECE) if self.count else ():
             self.prefetch(slice(rows.stop, 2 * rows.stop - rows.start))  # those that come next
             yield self.pool()[rows]
 
@@ -134,9 +135,11 @@ class Store:
             raise ValueError(
                 "Either all samples of a stream have `clean` and `groups`, or none has."
             )
-        self._mark(rows)
         for name, column in given.items():
-            self._columns[name][rows] = column
+            if self._mapped and name == "inputs":
+                self._mapped.write(rows, column)
+            else:
+                self._columns[name][rows] = column
 
     def fill(self, samples: Samples) -> Samples:
         """Write as many samples as there are free rows, and return the rest."""
@@ -182,7 +185,11 @@ class Store:
         inputs, count = rows["inputs"], len(rows["labels"])
         like = torch.empty(0, *inputs.shape[1:], dtype=inputs.dtype)
         self._allocate(rows | {"inputs": like})
-        inputs.copy_to(self._columns["inputs"])
+        for first, part in inputs.pieces():
+            if self._mapped:
+                self._mapped.write(slice(first, first + len(part)), part)
+            else:
+                self._columns["inputs"][first : first + len(part)] = part
         if self._mapped and isinstance(inputs, SavedBlocks):
             places = slice(len(inputs.places))
             self._mapped.keep(inputs.home, places, inputs.places, inputs.sums)
@@ -204,11 +211,6 @@ class Store:
     def _clear(self) -> None:
         self._columns, self._mapped = {}, None
 
-    def _mark(self, rows: Tensor | slice) -> None:
-        """Note that inputs of these rows change."""
-        if self._mapped:
-            self._mapped.mark(rows)
-
     def _rotate(self, rows: int) -> None:
         """Move the first so many rows behind the others."""
         with self._moving(slice(None)):
@@ -219,7 +221,8 @@ class Store:
     @contextmanager
     def _moving(self, rows: slice) -> Iterator[None]:
         """Note that many rows change, which are read in their order."""
-        self._mark(rows)
+        if self._mapped:
+            self._mapped.mark(rows)
         with self._mapped.read_in_order() if self._mapped else nullcontext():
             yield
 
@@ -239,12 +242,6 @@ def reverse(column: Tensor) -> None:
         head, tail = slice(first, first + count), slice(last - count, last)
         column[head], column[tail] = column[tail].flip(0), column[head].flip(0)
         first, last = first + count, last - count
-
-
-def slices(column: Tensor) -> Iterator[slice]:
-    """Yield slices of all rows, each of as many as are in memory at once."""
-    most = rows_at_once(column)
-    return (slice(at, at + most) for at in range(0, len(column), most))
 
 
 def rows_at_once(column: Tensor) -> int:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from tamis.checkpoint.blocks import Blocks, HeldBlocks, SavedBlocks, checksums, runs
+from tamis.checkpoint.blocks import Blocks, HeldBlocks, SavedBlocks, checksums, memory_of, runs
 from tamis.checkpoint.files import DamagedFileError, make_folder
 from tamis.checkpoint.manifest import TENSORS
 from tamis.checkpoint.packing import MARKED, PLACES, SUMS, TYPES
@@ -104,7 +104,11 @@ class BlockFiles:
 
 def write_blocks(file: BinaryIO, blocks: Blocks, changed: Tensor, places: Tensor) -> Tensor:
     """Write blocks to their places, and return their checksums."""
-    memory, size, sums = blocks.bytes(), blocks.block_bytes, [torch.empty(0, dtype=torch.long)]
+    memory, size, sums = (
+        memory_of(blocks.rows),
+        blocks.block_bytes,
+        [torch.empty(0, dtype=torch.long)],
+    )
     for block, place, count in runs(changed, places, size):
         blocks.prefetch(slice(block * blocks.per_block, (block + count) * blocks.per_block))
         piece = memory[block * size : (block + count) * size]

@@ -64,10 +64,6 @@ class Blocks:
     def prefetch(self, rows: Tensor | slice) -> None:
         """Read rows that are about to be used, where that takes time."""
 
-    def bytes(self) -> memoryview:
-        """Return the memory of all rows."""
-        return memoryview(self.rows.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-
 
 class HeldBlocks:
     """The first rows of `Blocks`, in the place of a tensor of a state."""
@@ -80,9 +76,10 @@ class HeldBlocks:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def copy_to(self, rows: Tensor) -> None:
-        """Copy all rows to the first of others."""
-        rows[: len(self)] = self.rows
+    def pieces(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield all rows, some at a time, with the number of the first."""
+        for part in slices(self.rows, PIECE):
+            yield part.start, self.rows[part]
 
 
 class SavedBlocks:
@@ -123,13 +120,17 @@ class SavedBlocks:
 
     def read(self, most: int) -> Tensor:
         """Return the first rows."""
-        first = self.first(most)
-        rows = torch.empty(first.shape, dtype=self.dtype)
-        first.copy_to(rows)
+        saved = self.first(most)
+        rows = torch.empty(saved.shape, dtype=self.dtype)
+        for first, part in saved.pieces():
+            rows[first : first + len(part)] = part
         return rows
 
-    def copy_to(self, rows: Tensor) -> None:
-        """Copy all rows to the first of others; raise `DamagedFileError` where a block differs."""
+    def pieces(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield all rows, some at a time, with the number of the first.
+
+        Raise `DamagedFileError` where a block is not what was written.
+        """
         order = self.places.argsort()  # the file is read from its beginning to its end
         with open_plain(self.path) as file:
             for block, place, count in runs(order, self.places[order], self.block_bytes):
@@ -139,9 +140,8 @@ class SavedBlocks:
                     raise DamagedFileError(f"{self.path.name} ends before block {place + count}")
                 self._check(place, piece, self.sums[block : block + count])
                 first = block * self.per_block
-                last = min(first + count * self.per_block, len(self))
-                read = torch.frombuffer(piece, dtype=self.dtype).view(-1, *self.shape[1:])
-                rows[first:last] = read[: last - first]
+                rows = torch.frombuffer(piece, dtype=self.dtype).view(-1, *self.shape[1:])
+                yield first, rows[: len(self) - first]
 
     def _check(self, place: int, piece: bytearray, sums: Tensor) -> None:
         found = checksums(memoryview(piece), self.block_bytes)
@@ -153,6 +153,11 @@ class SavedBlocks:
             )
 
 
+def memory_of(rows: Tensor) -> memoryview:
+    """Return the bytes of rows."""
+    return memoryview(rows.contiguous().view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+
+
 def row_bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
     """Return the bytes of a row."""
     return prod(shape[1:]) * dtype.itemsize
@@ -161,6 +166,12 @@ def row_bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
 def rows_per_block(shape: tuple[int, ...], dtype: torch.dtype) -> int:
     """Return the rows of a block: as many as fit into `BLOCK` bytes, at least one."""
     return max(1, BLOCK // max(1, row_bytes(shape, dtype)))
+
+
+def slices(rows: Tensor, most_bytes: int) -> Iterator[slice]:
+    """Yield slices of all rows, each of so many bytes at the most, or of one row."""
+    most = max(1, most_bytes * len(rows) // max(1, rows.nbytes))
+    return (slice(at, at + most) for at in range(0, len(rows), most))
 
 
 def checksums(piece: memoryview, block_bytes: int) -> Tensor:
