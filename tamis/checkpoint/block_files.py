@@ -104,11 +104,8 @@ class BlockFiles:
 
 def write_blocks(file: BinaryIO, blocks: Blocks, changed: Tensor, places: Tensor) -> Tensor:
     """Write blocks to their places, and return their checksums."""
-    memory, size, sums = (
-        memory_of(blocks.rows),
-        blocks.block_bytes,
-        [torch.empty(0, dtype=torch.long)],
-    )
+    memory, size = memory_of(blocks.rows), blocks.block_bytes
+    sums = [torch.empty(0, dtype=torch.long)]
     for block, place, count in runs(changed, places, size):
         blocks.prefetch(slice(block * blocks.per_block, (block + count) * blocks.per_block))
         piece = memory[block * size : (block + count) * size]
