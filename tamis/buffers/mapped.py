@@ -80,7 +80,7 @@ class MappedRows(Blocks):
 
     @contextmanager
     def read_in_order(self) -> Iterator[None]:
-        """Have the system read ahead while rows are moved."""
+        """Read ahead while rows are moved."""
         if not hasattr(mmap, "MADV_RANDOM"):
             yield
             return
