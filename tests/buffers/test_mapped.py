@@ -1,10 +1,9 @@
-"""Rows on disk: more than memory holds, and a process that is killed while it writes them."""
+"""Rows on disk, and a process that is killed while it writes them."""
 
 from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,60 +14,6 @@ from tamis import Samples, Sliding
 from tamis.buffers import DiskSpaceError
 from tamis.checkpoint.blocks import slices
 from tests.support.disk_kills import kill_while_writing
-
-PROGRAM = """
-import resource, sys, warnings
-from pathlib import Path
-import torch
-from tamis import Plausible, Samples, Sliding, Trainer, TrainingRun
-from tamis.models import mlp, start
-
-torch.set_num_threads(1)
-WIDTH, ROWS, GROUPS = 16_384, 8_000, 16  # 0.5 GB
-
-def rows(slot):
-    generator = torch.Generator().manual_seed(slot)
-    labels = torch.randint(3, (ROWS // GROUPS,), generator=generator)
-    inputs = torch.randn(len(labels), WIDTH, generator=generator) + labels[:, None]
-    labels[::10] = (labels[::10] + 1) % 3
-    return Samples.of(inputs, labels, slot * len(labels))
-
-def run(folder, slots, resume=False):
-    model = start(mlp, (WIDTH,), 3, seed=0)
-    trainer = Trainer(
-        model, torch.optim.SGD(model.parameters(), 1e-4), Plausible(),
-        Sliding(ROWS, disk=folder if sys.argv[2] == "disk" else None), k=16, pool_size=128,
-    )
-    with TrainingRun(folder, trainer, resume=resume) as run:
-        for slot in run.train((rows(slot) for slot in range(GROUPS + 1)), slots):
-            trainer.remove(torch.tensor([slot.number * 500 + 3]))
-        suspects = run.finish()
-    print(slot.number, len(trainer.held()), [one.id for one in suspects[:20]])
-
-run(Path(sys.argv[1], "warm"), 1)  # libraries are loaded, and have what they need
-lines = Path("/proc/self/status").read_text().splitlines()
-used = 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmData")))
-if sys.argv[2] == "disk":
-    resource.setrlimit(resource.RLIMIT_DATA, (used + 300_000_000,) * 2)
-run(Path(sys.argv[1], "run"), GROUPS)
-run(Path(sys.argv[1], "run"), GROUPS + 1, resume=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of memory that leaves out files")
-def test_a_run_of_rows_beyond_memory(tmp_path: Path) -> None:
-    """0.5 GB with 0.3 GB allowed: trains, removes, saves, lists suspects, resumes, as in memory."""
-
-    def run(where: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(tmp_path / where), where],
-            capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    assert run("disk") == run("memory")
 
 
 @pytest.mark.slow
