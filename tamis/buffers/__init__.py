@@ -2,6 +2,7 @@
 
 from tamis.buffers.balanced import BalancedReservoir
 from tamis.buffers.growing import Growing
+from tamis.buffers.mapped import DiskSpaceError
 from tamis.buffers.puridiver import PuriDivER
 from tamis.buffers.reservoir import Reservoir
 from tamis.buffers.sliding import Sliding
@@ -14,6 +15,7 @@ __all__ = [
     "BUFFERS",
     "BalancedReservoir",
     "Buffer",
+    "DiskSpaceError",
     "Growing",
     "PuriDivER",
     "Reservoir",

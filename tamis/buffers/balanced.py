@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,8 +21,8 @@ class BalancedReservoir(Store):
     came.
     """
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
+    def __init__(self, capacity: int, *, disk: str | Path | None = None) -> None:
+        super().__init__(capacity, disk=disk)
         self._seen: Counter[int] = Counter()
         self._rows: dict[int, list[int]] = {}
         self._once_largest: set[int] = set()

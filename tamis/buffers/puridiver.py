@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import torch
 from torch import Generator, Tensor
@@ -29,9 +30,14 @@ class PuriDivER(Store):
     """
 
     def __init__(
-        self, capacity: int, view: ModelView | None = None, diversity: float = 0.5
+        self,
+        capacity: int,
+        view: ModelView | None = None,
+        diversity: float = 0.5,
+        *,
+        disk: str | Path | None = None,
     ) -> None:
-        super().__init__(capacity)
+        super().__init__(capacity, disk=disk)
         if not 0 <= diversity <= 1:
             raise ValueError(f"Diversity is a weight in [0, 1], got diversity={diversity}.")
         self.view = view

@@ -28,7 +28,6 @@ class Sliding(Store):
         """Remove rows by their ids; the others are then held in the order in which they came."""
         if self._next and torch.isin(self.pool().ids, ids.to(self.pool().ids.device)).any():
             # Free rows are filled from the end, so that the oldest must come first.
-            for column in self._columns.values():
-                column.copy_(column.roll(-self._next, 0))
+            self._rotate(self._next)
             self._next = 0
         return super().remove(ids)

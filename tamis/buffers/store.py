@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
 
+from tamis.buffers.mapped import MappedRows
+from tamis.checkpoint import SavedBlocks
+from tamis.checkpoint.blocks import slices
 from tamis.data import COLUMNS, NO_SAMPLES, Samples, label_changes
+
+PIECE = 2**26
+"""Bytes of a column that a pass through all rows has in memory at once."""
 
 
 class Buffer(Protocol):
@@ -45,17 +54,24 @@ class Buffer(Protocol):
 
 
 class Store:
-    """Columns for a fixed number of rows. They are allocated at the first write, by its shapes."""
+    """Columns for a fixed number of rows. They are allocated at the first write, by its shapes.
+
+    With `disk`, a folder, inputs are in a file there, mapped into memory, and may be far more than
+    memory holds; all other columns are in memory. What is held, and in which order, is the same. A
+    checkpoint then writes only the inputs that have changed since the one before.
+    """
 
     counts: tuple[str, ...] = ()
     """Attributes that a subclass saves beside the rows."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, disk: str | Path | None = None) -> None:
         if capacity < 1:
             raise ValueError(f"A buffer holds at least 1 row, got capacity={capacity}.")
         self.capacity = capacity
+        self.disk = None if disk is None else Path(disk)
         self.count = 0
         self._columns: dict[str, Tensor] = {}
+        self._mapped: MappedRows | None = None
 
     def __len__(self) -> int:
         return self.count
@@ -68,6 +84,17 @@ class Store:
         if not self._columns:
             raise ValueError("The buffer is empty: append samples before you read the pool.")
         return Samples(**{name: column[: self.count] for name, column in self._columns.items()})
+
+    def prefetch(self, rows: Tensor | slice) -> None:
+        """Read rows that are about to be used, where inputs are on disk."""
+        if self._mapped:
+            self._mapped.prefetch(rows)
+
+    def parts(self) -> Iterator[Samples]:
+        """Yield the rows held, some at a time, for a pass through all of them."""
+        for rows in slices(self.pool().inputs, PIECE) if self.count else ():
+            self.prefetch(slice(rows.stop, 2 * rows.stop - rows.start))  # those that come next
+            yield self.pool()[rows]
 
     def use(self, rows: Tensor, weights: Tensor | None = None) -> None:
         """Count one more use of each of these rows; a row given twice counts twice."""
@@ -92,26 +119,27 @@ class Store:
         if self.count < before:
             first = int(gone.long().argmax())  # the rows before it stay where they are
             moved = first + (~gone[first:]).nonzero().flatten()
-            for name, column in held.columns().items():
-                self._columns[name][first : self.count] = column[moved]
+            with self._moving(slice(first, self.count)):
+                for column in held.columns().values():
+                    move_up(column, moved, first)
         if not self.count:
-            self._columns = {}
+            self._clear()
         return before - self.count
 
     def write(self, rows: Tensor | slice, samples: Samples) -> None:
         """Put samples into these rows."""
         given = samples.columns()
         if not self._columns:
-            self._columns = {
-                name: column.new_empty((self.capacity, *column.shape[1:]))
-                for name, column in given.items()
-            }
+            self._allocate(given)
         if given.keys() != self._columns.keys():
             raise ValueError(
                 "Either all samples of a stream have `clean` and `groups`, or none has."
             )
         for name, column in given.items():
-            self._columns[name][rows] = column
+            if self._mapped and name == "inputs":
+                self._mapped.write(rows, column)
+            else:
+                self._columns[name][rows] = column
 
     def fill(self, samples: Samples) -> Samples:
         """Write as many samples as there are free rows, and return the rest."""
@@ -123,7 +151,9 @@ class Store:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows held, and what is counted beside them."""
-        rows = {name: column[: self.count] for name, column in self._columns.items()}
+        rows: dict[str, Any] = {name: part[: self.count] for name, part in self._columns.items()}
+        if self._mapped:
+            rows["inputs"] = self._mapped.first(self.count)
         return {"rows": rows, "counts": {name: getattr(self, name) for name in self.counts}}
 
     def check(self, state: dict[str, Any]) -> None:
@@ -138,10 +168,82 @@ class Store:
             raise ValueError("the buffer counts in integers from 0 on")
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold the rows of a state, and no others."""
+        """Hold the rows of a state, and no others. Where they were held makes no difference."""
         self.check(state)
-        self.count, self._columns = 0, {}
-        if state["rows"]:
-            self.fill(Samples(**state["rows"]))
+        self.count = 0
+        self._clear()
+        rows = state["rows"]
+        if rows and isinstance(rows["inputs"], Tensor):
+            self.fill(Samples(**rows))
+        elif rows:
+            self._read(rows)
         for name in self.counts:
             setattr(self, name, state["counts"][name])
+
+    def _read(self, rows: dict[str, Any]) -> None:
+        """Read the inputs of a state in parts: they may be more than memory holds."""
+        inputs, count = rows["inputs"], len(rows["labels"])
+        like = torch.empty(0, *inputs.shape[1:], dtype=inputs.dtype)
+        self._allocate(rows | {"inputs": like})
+        for first, part in inputs.pieces():
+            if self._mapped:
+                self._mapped.write(slice(first, first + len(part)), part)
+            else:
+                self._columns["inputs"][first : first + len(part)] = part
+        if self._mapped and isinstance(inputs, SavedBlocks):
+            places = slice(len(inputs.places))
+            self._mapped.keep(inputs.home, places, inputs.places, inputs.sums)
+        for name in rows.keys() - {"inputs"}:
+            self._columns[name][:count] = rows[name]
+        self.count = count
+
+    def _allocate(self, given: Mapping[str, Tensor]) -> None:
+        """Allocate columns of the shapes and types of these."""
+        if self.disk:
+            self._mapped = MappedRows(self.disk, self.capacity, given["inputs"])
+        self._columns = {
+            name: self._mapped.rows[: self.capacity]
+            if self._mapped and name == "inputs"
+            else column.new_empty((self.capacity, *column.shape[1:]))
+            for name, column in given.items()
+        }
+
+    def _clear(self) -> None:
+        self._columns, self._mapped = {}, None
+
+    def _rotate(self, rows: int) -> None:
+        """Move the first so many rows behind the others."""
+        with self._moving(slice(None)):
+            for column in self._columns.values():
+                for first, last in ((0, rows), (rows, self.capacity), (0, self.capacity)):
+                    reverse(column[first:last])
+
+    @contextmanager
+    def _moving(self, rows: slice) -> Iterator[None]:
+        """Note that many rows change, which are read in their order."""
+        if self._mapped:
+            self._mapped.mark(rows)
+        with self._mapped.read_in_order() if self._mapped else nullcontext():
+            yield
+
+
+def move_up(column: Tensor, rows: Tensor, first: int) -> None:
+    """Move rows, given in their order, to places from `first` on, none of which is behind them."""
+    for part in rows.split(rows_at_once(column)):
+        column[first : first + len(part)] = column[part]
+        first += len(part)
+
+
+def reverse(column: Tensor) -> None:
+    """Turn the order of rows round, in place, a part of them at a time."""
+    first, last, most = 0, len(column), rows_at_once(column)
+    while last - first > 1:
+        count = min(most, (last - first) // 2)
+        head, tail = slice(first, first + count), slice(last - count, last)
+        column[head], column[tail] = column[tail].flip(0), column[head].flip(0)
+        first, last = first + count, last - count
+
+
+def rows_at_once(column: Tensor) -> int:
+    """Return how many rows are in memory at once, in a pass through all."""
+    return max(1, PIECE * len(column) // max(1, column.nbytes))

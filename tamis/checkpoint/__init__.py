@@ -1,5 +1,6 @@
 """Models and runs on disk, complete or absent: written aside, synced, renamed; no pickle."""
 
+from tamis.checkpoint.blocks import Blocks, HeldBlocks, SavedBlocks
 from tamis.checkpoint.files import (
     DamagedFileError,
     make_folder,
@@ -28,13 +29,16 @@ from tamis.checkpoint.parts import (
 )
 
 __all__ = [
+    "Blocks",
     "Checkpoints",
     "DamagedCheckpointWarning",
     "DamagedFileError",
+    "HeldBlocks",
     "MismatchError",
     "NotSavedError",
     "RefusedError",
     "Restored",
+    "SavedBlocks",
     "State",
     "check_optimizer",
     "check_same_tensors",

@@ -8,13 +8,16 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from tamis.checkpoint.block_files import BlockFiles, blank_blocks
+from tamis.checkpoint.blocks import HeldBlocks
 from tamis.checkpoint.files import (
     DamagedFileError,
+    Seal,
     check_seal,
     make_folder,
     open_plain,
@@ -37,12 +40,15 @@ from tamis.checkpoint.manifest import (
     write_manifest,
 )
 from tamis.checkpoint.packing import (
+    PLACES,
+    SUMS,
     State,
     blanks,
     encode_tensors,
     named_tensors,
     pack,
     read_header,
+    read_tensors,
     unpack,
 )
 from tamis.checkpoint.parts import get_state, set_state
@@ -141,6 +147,7 @@ class Checkpoints:
         self.settings = dict(settings or {})
         self.failed = 0
         self.damaged: dict[int, str] = {}
+        self._blocks = BlockFiles(self.folder)
 
     def save(
         self, run: Resumable, offset: Any = None, others: Mapping[str, object] | None = None
@@ -153,10 +160,11 @@ class Checkpoints:
         if not run.sound:
             self.failed += 1
             raise NotSavedError("The last step was skipped: the checkpoint from before it is kept.")
-        tensors: dict[str, Tensor] = {}
+        named: dict[str, Tensor | HeldBlocks] = {}
         try:
             parts = {name: get_state(part) for name, part in (others or {}).items()}
-            packed = pack({"run": run.state_dict(), "others": parts}, tensors)
+            packed = pack({"run": run.state_dict(), "others": parts}, named)
+            tensors = self._blocks.save(named, [*map(self._path, self.generations())])
             manifest = Manifest(run.slots, offset, self._settings(run), versions(run.device), {})
             return self._write(manifest, json.dumps(packed, allow_nan=False).encode(), tensors)
         except OSError as error:
@@ -205,12 +213,17 @@ class Checkpoints:
         from safetensors import SafetensorError, safe_open
 
         for number in reversed(self.generations()):
+            folder = self._path(number)
             with (
-                suppress(SafetensorError, OSError),
-                safe_open(self._path(number) / TENSORS, framework="pt") as file,
+                suppress(SafetensorError, DamagedFileError, LookupError, OSError),
+                safe_open(folder / TENSORS, framework="pt") as file,
             ):
-                found: Tensor = file.get_slice(HELD)[:most]
-                return found
+                if HELD + PLACES not in file.keys():  # noqa: SIM118
+                    found: Tensor = file.get_slice(HELD)[:most]
+                    return found
+                tables = {HELD + part: file.get_tensor(HELD + part) for part in (PLACES, SUMS)}
+                rows = read_state(folder)["run"]["buffer"]["rows"]
+                return self._blocks.open(rows, tables)[HELD].read(most)
         return None
 
     def generations(self) -> list[int]:
@@ -223,6 +236,8 @@ class Checkpoints:
         for number in self.generations():
             self._remove(number)
         self._tidy()
+        self._blocks.clear()
+        self._blocks = BlockFiles(self.folder)  # whatever was saved there is gone
 
     def _newest(self) -> Manifest | None:
         for number in reversed(self.generations()):
@@ -264,9 +279,7 @@ class Checkpoints:
         if folder.is_symlink() or not folder.is_dir():
             raise DamagedFileError("it is not a folder")
         manifest = read_manifest(folder)
-        with open_plain(folder / STATE) as file:
-            check_seal(STATE, file, manifest.files[STATE])
-            packed = parse(STATE, read_bounded(STATE, file))
+        packed = read_state(folder, manifest.files[STATE])
         with open_plain(folder / TENSORS) as file, refusing(number):
             check_seal(TENSORS, file, manifest.files[TENSORS])
             entries = read_header(TENSORS, file)
@@ -274,8 +287,10 @@ class Checkpoints:
                 raise DamagedFileError(f"{STATE} and {TENSORS} name different tensors")
             if not allow_mismatch:
                 self._compare(manifest, run)
-            run.check(unpack(packed, blanks(entries), META)["run"])
-            state = unpack(packed, read_tensors(file), run.device)
+            run.check(unpack(packed, blanks(entries) | blank_blocks(packed), META)["run"])
+            tensors = read_tensors(file)
+            rows = self._blocks.open(packed, tensors)
+            state = unpack(packed, tensors | rows, run.device)
             run.load_state_dict(state["run"])
             for name, part in others.items():
                 set_state(name, part, state["others"][name])
@@ -313,15 +328,12 @@ def is_generation(name: str) -> bool:
     return name.isascii() and name.isdecimal() and name == f"{int(name):08d}"
 
 
-def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
-    """Return all tensors of a file whose header was checked."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        return load(file.read())
-    except SafetensorError as error:
-        raise DamagedFileError(f"{TENSORS} cannot be read ({error})") from None
+def read_state(folder: Path, seal: Seal | None = None) -> Any:
+    """Return the packed state of a generation; with a seal, it is checked."""
+    with open_plain(folder / STATE) as file:
+        if seal:
+            check_seal(STATE, file, seal)
+        return parse(STATE, read_bounded(STATE, file))
 
 
 @contextmanager

@@ -11,12 +11,15 @@ from typing import Any, BinaryIO, NamedTuple
 import torch
 from torch import Tensor
 
+from tamis.checkpoint.blocks import HeldBlocks
 from tamis.checkpoint.files import MOST_JSON, DamagedFileError, parse, size_of
 
 State = dict[str, Any]
 """Numbers, text, None and tensors, in lists, tuples, counters and dicts of them."""
 MARK = "$"
 """Begins the only key of an object that represents a type unknown to JSON."""
+MARKED, PLACES, SUMS = "$blocks", "/places", "/sums"
+"""The mark of rows in blocks, and what is appended to their name for the names of their tables."""
 TYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16,
     "I32": torch.int32, "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -34,7 +37,7 @@ class Entry(NamedTuple):
     end: int
 
 
-def pack(state: object, tensors: dict[str, Tensor], path: str = "") -> Any:
+def pack(state: object, tensors: dict[str, Tensor | HeldBlocks], path: str = "") -> Any:
     """Return a state as JSON; its tensors are collected under the path that leads to each."""
     if state is None or isinstance(state, bool | int | str):
         return state
@@ -45,6 +48,9 @@ def pack(state: object, tensors: dict[str, Tensor], path: str = "") -> Any:
             raise TypeError(f"{path} is a tensor of {state.dtype}, or there twice.")
         tensors[path] = state.detach()
         return {"$tensor": path} | ({} if state.is_cpu else {"$device": state.device.type})
+    if isinstance(state, HeldBlocks):
+        tensors[path] = state
+        return {MARKED: path, "shape": list(state.shape), "kind": NAMES[state.dtype]}
     if isinstance(state, list | tuple):
         items = [pack(item, tensors, f"{path}/{at}") for at, item in enumerate(state)]
         return items if isinstance(state, list) else {"$tuple": items}
@@ -57,7 +63,7 @@ def pack(state: object, tensors: dict[str, Tensor], path: str = "") -> Any:
     raise TypeError(f"{path or 'The state'} is {type(state).__name__}, which takes pickle to save.")
 
 
-def unpack(packed: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Any:
+def unpack(packed: Any, tensors: Mapping[str, Any], device: torch.device) -> Any:
     """Return the state that was packed; what was not on the CPU goes to the device."""
     if isinstance(packed, list):
         return [unpack(item, tensors, device) for item in packed]
@@ -70,6 +76,8 @@ def unpack(packed: Any, tensors: Mapping[str, Tensor], device: torch.device) -> 
         if "$tensor" in packed:
             tensor = tensors[packed["$tensor"]]
             return tensor.to(device) if packed.get("$device", "cpu") != "cpu" else tensor
+        if MARKED in packed:
+            return tensors[packed[MARKED]]
         ((mark, content),) = packed.items()
         if mark == "$float":
             return float(content)
@@ -105,6 +113,8 @@ def named_tensors(packed: Any) -> Iterator[str]:
     for item in packed.values() if isinstance(packed, dict) else packed:
         if isinstance(item, dict) and isinstance(name := item.get("$tensor"), str):
             yield name
+        elif isinstance(item, dict) and isinstance(name := item.get(MARKED), str):
+            yield from (name + PLACES, name + SUMS)
         elif isinstance(item, dict | list):
             yield from named_tensors(item)
 
@@ -171,3 +181,14 @@ def blanks(entries: Mapping[str, Entry]) -> dict[str, Tensor]:
         name: torch.empty(entry.shape, dtype=entry.kind, device="meta")
         for name, entry in entries.items()
     }
+
+
+def read_tensors(file: BinaryIO) -> dict[str, Tensor]:
+    """Return all tensors of a file whose header was checked."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(file.read())
+    except SafetensorError as error:
+        raise DamagedFileError(f"its tensors cannot be read ({error})") from None

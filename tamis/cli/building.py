@@ -180,10 +180,13 @@ def build_trainer(
     """Build buffer and trainer, and SGD where no other optimiser is given."""
     if isinstance(selector, RHO) and options.window == 1:
         raise UsageError("RHO compares the weights with their average: give --window average.")
+    if options.on_disk and options.device != "cpu":
+        raise UsageError("--on-disk is for models on the CPU: leave it out, or --device.")
     check_device(options.device)
     try:
         device = torch.empty(0, device=options.device).device
-        buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity)
+        disk = {"disk": options.out} if options.on_disk else {}
+        buffer = choose("buffer", options.buffer, BUFFERS)(options.capacity, **disk)
         warm_up = preferred_warm_up(selector) if options.warm_up is None else options.warm_up
         trainer = Trainer(
             model,

@@ -57,7 +57,8 @@ def continue_run(folder: Path, given: Namespace) -> Continued:
     checkpoints, metadata = Checkpoints(folder / RunFiles.checkpoints), read_metadata(folder)
     if not metadata.options:
         raise UsageError(f"{folder} was made by an older tamis: train once more.")
-    options = Namespace(**{"wait_rows": None, "wait_seconds": None, **metadata.options})
+    absent = {"wait_rows": None, "wait_seconds": None, "on_disk": False}
+    options = Namespace(**{**absent, **metadata.options, "out": folder})
     for name in ("model", "selector"):
         recorded = str(getattr(options, name))
         if ":" in recorded and getattr(given, name) is None:

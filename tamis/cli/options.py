@@ -46,6 +46,7 @@ def add_training_options(parser: ArgumentParser) -> None:
     add("--warm-up", type=int, help="first slots, picked at random (default: by the selector)")
     add("--buffer", default="Sliding", help="name; see tamis list (default Sliding)")
     add("--capacity", type=positive, help="rows held (default 10,000; of a table all)")
+    add("--on-disk", action="store_true", help="hold rows in a file of the folder, not in memory")
     add("--pool-size", type=positive, help="rows a selector sees (default 1,024; pictures 256)")
     add("--rate", type=float, help="learning rate (default: 0.002 of AdamW for tables, 0.1 of SGD)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")

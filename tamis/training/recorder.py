@@ -223,8 +223,8 @@ class RunRecorder:
 
     def held_rows(self) -> Rows:
         """Return the rows held, and their ids as text."""
-        pool = self.trainer.held()
-        return [(pool, self.own.names_of(pool.ids.tolist()))]
+        parts = self.trainer.held_parts()
+        return ((part, self.own.names_of(part.ids.tolist())) for part in parts)
 
     def model_info(self) -> dict[str, object]:
         """Return what a reader of the model's file must know, for `tamis.load`."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.buffers import Buffer, WaitingRoom
+from tamis.buffers.store import Store
 from tamis.checkpoint import describe
 from tamis.data import Picks, Samples, Slot, to_device
 from tamis.losses import Criterion, cross_entropy
@@ -196,6 +197,8 @@ class Trainer(HoldingTrainer):
         if self.pool_size is None or self.pool_size >= len(held):
             return selector.select(held, self.view, k, self.generator)
         drawn = draw_rows(len(held), self.pool_size, self.generator, self.device)
+        if isinstance(self.buffer, Store):
+            self.buffer.prefetch(drawn)
         pool = held[drawn]
         picks = selector.select(pool, self.view, min(k, len(pool)), self.generator)
         return replace(picks, rows=drawn[picks.rows])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from tempfile import gettempdir
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +21,14 @@ from tamis import buffers
 from tamis.buffers import BUFFERS, Buffer
 from tamis.data import Samples
 
-every_buffer = pytest.mark.parametrize("kind", BUFFERS)
+ON_DISK = [partial(kind, disk=gettempdir()) for kind in BUFFERS]
+"""Their inputs are in files without a name: nothing is left behind."""
+Kind = Callable[[int], Any]
+every_buffer = pytest.mark.parametrize(
+    "kind",
+    [*BUFFERS, *ON_DISK],
+    ids=[f"{kind.__name__}{where}" for where in ("", " on disk") for kind in BUFFERS],
+)
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -33,7 +43,7 @@ def arrivals(count: int, first: int = 0) -> Samples:
     )
 
 
-def feed(kind: type, capacity: int, chunks: Sequence[int], seed: int = 0) -> Buffer:
+def feed(kind: Kind, capacity: int, chunks: Sequence[int], seed: int = 0) -> Buffer:
     buffer, generator, arrived = kind(capacity), seeded(seed), 0
     for count in chunks:
         buffer.append(arrivals(count, arrived), generator)
@@ -69,7 +79,7 @@ def test_every_buffer_is_listed() -> None:
 @every_buffer
 @given(capacity=st.integers(1, 12), chunks=st.lists(st.integers(0, 20), min_size=1, max_size=8))
 @settings(derandomize=True, deadline=None, max_examples=60)
-def test_any_chunking_keeps_the_rows_complete(kind: type, capacity: int, chunks: list[int]) -> None:
+def test_any_chunking_keeps_the_rows_complete(kind: Kind, capacity: int, chunks: list[int]) -> None:
     buffer, generator, arrived = kind(capacity), seeded(), 0
     for count in chunks:
         buffer.append(arrivals(count, arrived), generator)
@@ -86,14 +96,14 @@ def test_any_chunking_keeps_the_rows_complete(kind: type, capacity: int, chunks:
 
 @every_buffer
 @pytest.mark.parametrize(("capacity", "chunk"), [(1, 1), (1, 10), (5, 6), (5, 100)])
-def test_a_chunk_larger_than_the_buffer(kind: type, capacity: int, chunk: int) -> None:
+def test_a_chunk_larger_than_the_buffer(kind: Kind, capacity: int, chunk: int) -> None:
     buffer = feed(kind, capacity, [chunk, chunk])
     assert len(buffer) == len(buffer.pool()) == capacity
     assert aligned(buffer.pool())
 
 
 @every_buffer
-def test_uses_stay_with_their_rows_and_newcomers_bring_their_own(kind: type) -> None:
+def test_uses_stay_with_their_rows_and_newcomers_bring_their_own(kind: Kind) -> None:
     buffer, generator = kind(20), seeded()
     buffer.append(arrivals(20), generator)
     buffer.use(torch.arange(20))
@@ -107,7 +117,7 @@ def test_uses_stay_with_their_rows_and_newcomers_bring_their_own(kind: type) -> 
 
 
 @every_buffer
-def test_a_row_given_twice_counts_twice(kind: type) -> None:
+def test_a_row_given_twice_counts_twice(kind: Kind) -> None:
     buffer = feed(kind, 5, [4])
     assert buffer.pool().uses.tolist() == [0, 0, 0, 0]
     buffer.use(torch.tensor([1, 3, 1]))
@@ -117,7 +127,7 @@ def test_a_row_given_twice_counts_twice(kind: type) -> None:
 
 
 @every_buffer
-def test_the_pool_is_a_view_and_appending_never_copies_what_is_there(kind: type) -> None:
+def test_the_pool_is_a_view_and_appending_never_copies_what_is_there(kind: Kind) -> None:
     buffer, generator = kind(10), seeded()
     buffer.append(arrivals(3), generator)
     before = {name: column.data_ptr() for name, column in buffer.pool().columns().items()}
@@ -128,7 +138,7 @@ def test_the_pool_is_a_view_and_appending_never_copies_what_is_there(kind: type)
 
 
 @every_buffer
-def test_what_was_given_may_change_afterwards(kind: type) -> None:
+def test_what_was_given_may_change_afterwards(kind: Kind) -> None:
     given_rows = arrivals(4)
     buffer = kind(10)
     buffer.append(given_rows, seeded())
@@ -137,14 +147,14 @@ def test_what_was_given_may_change_afterwards(kind: type) -> None:
 
 
 @every_buffer
-def test_same_seed_same_rows(kind: type) -> None:
+def test_same_seed_same_rows(kind: Kind) -> None:
     first, again = (feed(kind, 10, [7, 20, 33], seed=5).pool() for _ in range(2))
     for name, column in first.columns().items():
         assert torch.equal(column, again.columns()[name])
 
 
 @every_buffer
-def test_images_are_held_as_they_are(kind: type) -> None:
+def test_images_are_held_as_they_are(kind: Kind) -> None:
     images = torch.rand(6, 3, 4, 4, generator=seeded())
     buffer = kind(10)
     buffer.append(Samples.of(images, torch.zeros(6, dtype=torch.long)), seeded())
@@ -153,7 +163,7 @@ def test_images_are_held_as_they_are(kind: type) -> None:
 
 
 @every_buffer
-def test_an_empty_buffer_is_an_error(kind: type) -> None:
+def test_an_empty_buffer_is_an_error(kind: Kind) -> None:
     buffer = kind(3)
     assert len(buffer) == 0
     for _ in range(2):
@@ -164,14 +174,14 @@ def test_an_empty_buffer_is_an_error(kind: type) -> None:
 
 @every_buffer
 @pytest.mark.parametrize("capacity", [0, -1])
-def test_no_room_at_all_is_refused(kind: type, capacity: int) -> None:
+def test_no_room_at_all_is_refused(kind: Kind, capacity: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1 row, got capacity={capacity}"):
         kind(capacity)
 
 
 @every_buffer
 @pytest.mark.parametrize("known_first", [True, False])
-def test_samples_with_and_without_clean_do_not_mix(kind: type, known_first: bool) -> None:
+def test_samples_with_and_without_clean_do_not_mix(kind: Kind, known_first: bool) -> None:
     known = arrivals(2)
     unknown = replace(known, clean=None)
     buffer = kind(10)
@@ -200,7 +210,7 @@ def same_from_here(buffer: Buffer, other: Buffer) -> bool:
 @every_buffer
 @pytest.mark.parametrize("chunks", [[12], [9, 40]], ids=["with room", "full"])
 def test_relabelled_rows_have_the_new_label_and_count_as_clean(
-    kind: type, chunks: list[int]
+    kind: Kind, chunks: list[int]
 ) -> None:
     buffer = feed(kind, 20, chunks)
     before = {name: column.clone() for name, column in buffer.pool().columns().items()}
@@ -223,7 +233,7 @@ def test_relabelled_rows_have_the_new_label_and_count_as_clean(
 @every_buffer
 @pytest.mark.parametrize("chunks", [[12], [9, 40]], ids=["with room", "full"])
 def test_removed_rows_are_gone_and_the_others_keep_their_order(
-    kind: type, chunks: list[int]
+    kind: Kind, chunks: list[int]
 ) -> None:
     buffer = feed(kind, 20, chunks)
     buffer.use(torch.arange(0, len(buffer), 2))
@@ -242,7 +252,7 @@ def test_removed_rows_are_gone_and_the_others_keep_their_order(
 
 
 @every_buffer
-def test_a_removed_row_is_one_that_never_came(kind: type) -> None:
+def test_a_removed_row_is_one_that_never_came(kind: Kind) -> None:
     buffer, other = kind(20), kind(20)
     rows = arrivals(15)
     kept = torch.ones(15, dtype=torch.bool)
@@ -254,7 +264,7 @@ def test_a_removed_row_is_one_that_never_came(kind: type) -> None:
 
 
 @every_buffer
-def test_a_relabelled_row_is_one_that_came_so(kind: type) -> None:
+def test_a_relabelled_row_is_one_that_came_so(kind: Kind) -> None:
     buffer, other = kind(20), kind(20)
     rows, corrected = arrivals(15), torch.tensor([0, 1, 2, 9])
     labels, clean = rows.labels.clone(), rows.clean.clone()
@@ -266,7 +276,7 @@ def test_a_relabelled_row_is_one_that_came_so(kind: type) -> None:
 
 
 @every_buffer
-def test_a_full_buffer_has_room_for_as_many_as_were_removed(kind: type) -> None:
+def test_a_full_buffer_has_room_for_as_many_as_were_removed(kind: Kind) -> None:
     buffer, generator = feed(kind, 20, [9, 40]), seeded(3)
     ids = buffer.pool().ids
     buffer.relabel(ids[:6].clone(), torch.full((6,), 2))
@@ -282,7 +292,7 @@ def test_a_full_buffer_has_room_for_as_many_as_were_removed(kind: type) -> None:
 
 
 @every_buffer
-def test_corrections_are_saved(kind: type) -> None:
+def test_corrections_are_saved(kind: Kind) -> None:
     buffer = feed(kind, 20, [9, 40])
     ids = buffer.pool().ids.clone()
     buffer.relabel(ids[:6], torch.full((6,), 2))
@@ -292,15 +302,25 @@ def test_corrections_are_saved(kind: type) -> None:
     assert same_from_here(buffer, other)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [*zip(BUFFERS, ON_DISK, strict=True), *zip(ON_DISK, BUFFERS, strict=True)],
+)
+def test_a_state_is_loaded_wherever_inputs_are(one: Kind, other: Kind) -> None:
+    buffer, loaded = feed(one, 20, [9, 40]), other(20)
+    loaded.load_state_dict(buffer.state_dict())
+    assert same_from_here(buffer, loaded)
+
+
 @every_buffer
-def test_of_an_id_given_twice_the_last_label_counts(kind: type) -> None:
+def test_of_an_id_given_twice_the_last_label_counts(kind: Kind) -> None:
     buffer = feed(kind, 20, [9])
     buffer.relabel(torch.tensor([4, 5, 4]), torch.tensor([0, 0, 2]))
     assert buffer.pool().labels[[4, 5]].tolist() == [2, 0]
 
 
 @every_buffer
-def test_all_rows_can_be_removed(kind: type) -> None:
+def test_all_rows_can_be_removed(kind: Kind) -> None:
     buffer, other = feed(kind, 20, [15]), kind(20)
     assert buffer.remove(torch.arange(100)) == 15
     assert len(buffer) == buffer.remove(torch.arange(100)) == 0
@@ -311,15 +331,15 @@ def test_all_rows_can_be_removed(kind: type) -> None:
 
 
 @every_buffer
-def test_every_id_to_relabel_needs_a_label(kind: type) -> None:
+def test_every_id_to_relabel_needs_a_label(kind: Kind) -> None:
     with pytest.raises(ValueError, match="got 2 ids, 1 labels"):
         feed(kind, 20, [15]).relabel(torch.tensor([1, 2]), torch.tensor([0]))
 
 
-@every_buffer
+@pytest.mark.parametrize("kind", BUFFERS)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("where", ["cpu", "cuda"])
-def test_ids_may_be_on_either_device(kind: type, where: str) -> None:
+def test_ids_may_be_on_either_device(kind: Kind, where: str) -> None:
     buffer = kind(20)
     buffer.append(arrivals(15).to(torch.device("cuda")), seeded())
     assert buffer.relabel(torch.tensor([3]).to(where), torch.tensor([2]).to(where)) == 1

@@ -152,10 +152,13 @@ def test_every_selector_goes_on(kind, window: Any, blobs: Samples, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", BUFFERS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("refresh", [None, 32])
-def test_every_buffer_goes_on(kind, refresh: int | None, blobs: Samples, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("refresh", "disk"), [(None, False), (32, False), (32, True)])
+def test_every_buffer_goes_on(
+    kind, refresh: int | None, disk: bool, blobs: Samples, tmp_path: Path
+) -> None:
     def make() -> Trainer:
-        return make_trainer(Plausible(), buffer=kind(40), execution=Execution(refresh=refresh))
+        buffer = kind(40, disk=tmp_path if disk else None)
+        return make_trainer(Plausible(), buffer=buffer, execution=Execution(refresh=refresh))
 
     goes_on_as_if_unbroken(make, list(stream_of(blobs)), tmp_path)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tamis.checkpoint import HeldBlocks
 from tamis.data import Slot
 
 TIMES = {"seconds", "select_seconds"}
@@ -26,6 +27,8 @@ def identical(one: Any, other: Any) -> bool:
     """Compare two trees of tensors, numbers and text, bit for bit; nan equals nan."""
     if type(one) is not type(other):
         return False
+    if isinstance(one, HeldBlocks):
+        return identical(one.rows, other.rows)
     if isinstance(one, Tensor):
         same = (one.dtype, one.shape, one.device) == (other.dtype, other.shape, other.device)
         return same and torch.equal(as_bytes(one), as_bytes(other))

@@ -18,6 +18,12 @@ def resident() -> int:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def anonymous() -> int:
+    """Return the bytes of memory that this process holds, parts of files left out."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
+
+
 def peak() -> int:
     """Return the most bytes of memory that this process has held so far."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

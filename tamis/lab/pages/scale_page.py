@@ -7,6 +7,7 @@ from pathlib import Path
 from tamis.lab.pages.measurements import Line, read, table, verdict
 
 FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
+DISK = "disk.csv"
 COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
 WIRE = ("selector", "held", "pool", "views", "gradients", "all", "kernel")
 MODEL = (
@@ -17,17 +18,22 @@ MODEL = (
 
 def tables(folder: Path) -> dict[str, str]:
     """Return the tables of the page by name."""
-    rows = read(folder / "results.csv")
-    judged = [
-        (row["what"], row["measured"], row["bar"], verdict(row["measured"], row["bar"]))
-        for row in rows
-    ]
     return {
-        "bars": table(("what", "measured", "bar", "holds"), judged),
+        "bars": judged(read(folder / "results.csv")),
+        "disk": judged(read(folder / DISK)),
         "cost": plain_table(COST, read(folder / "cost.csv")),
         "wire": plain_table(WIRE, read(folder / "wire.csv")),
         "model": plain_table(MODEL, read(folder / "model.csv")),
     }
+
+
+def judged(rows: list[Line]) -> str:
+    """Return a table of measurements, with what became of each bar."""
+    cells = [
+        (row["what"], row["measured"], row["bar"], verdict(row["measured"], row["bar"]))
+        for row in rows
+    ]
+    return table(("what", "measured", "bar", "holds"), cells)
 
 
 def plain_table(columns: tuple[str, ...], lines: list[Line]) -> str:
@@ -39,7 +45,8 @@ def plain_table(columns: tuple[str, ...], lines: list[Line]) -> str:
 def fill(text: str, folder: Path = FOLDER) -> str:
     """Return the page with its tables, each between its marks."""
     for name, content in tables(folder).items():
-        first, last = f"<!-- {name}: written by python -m benchmarks.ranks -->", "<!-- end -->"
+        writer = "disk_buffer" if name == "disk" else "ranks"
+        first, last = f"<!-- {name}: written by python -m benchmarks.{writer} -->", "<!-- end -->"
         before, _, rest = text.partition(first)
         _, _, after = rest.partition(last)
         text = f"{before}{first}\n{content}\n{last}{after}"

@@ -1,0 +1,113 @@
+"""Rows in a file that is mapped into memory: the system keeps in memory what is being read."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from weakref import finalize
+
+import torch
+from torch import Tensor
+
+from tamis.checkpoint import Blocks, make_folder
+from tamis.checkpoint.blocks import memory_of, row_bytes, rows_per_block
+from tamis.errors import TamisError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskSpaceError(TamisError):
+    """A disk without room for the rows of a buffer."""
+
+
+class MappedRows(Blocks):
+    """Rows of a fixed number in a file without a name, which is gone with the process.
+
+    It is written in place, and so nothing that a checkpoint refers to lies in it. All of it is
+    allocated at once: a disk that is full is noticed here, and not by a signal at some later write.
+
+    Parameters
+    ----------
+    folder: on whose disk the file is.
+    capacity: number of rows.
+    like: rows of the same shape and type.
+    """
+
+    def __init__(self, folder: Path, capacity: int, like: Tensor) -> None:
+        if not like.is_cpu:
+            raise ValueError("Rows on disk are for models on the CPU: leave out `disk`.")
+        shape, kind = (capacity, *like.shape[1:]), like.dtype
+        per_block, width = rows_per_block(shape, kind), row_bytes(shape, kind)
+        rows = -(-capacity // per_block) * per_block
+        self._handle, self._map = map_file(folder, max(1, rows * width))
+        finalize(self, os.close, self._handle)
+        flat = torch.frombuffer(self._map, dtype=kind, count=rows * width // kind.itemsize)
+        super().__init__(flat.view(rows, *shape[1:]))
+
+    def write(self, rows: Tensor | slice, given: Tensor) -> None:
+        """Put others in the place of rows."""
+        self.mark(rows)
+        place = self.rows[rows]
+        if isinstance(rows, slice) and place.shape == given.shape and hasattr(os, "pwrite"):
+            # Through the map, the system would first read every page that is written.
+            memory = memory_of(given.detach().to(place))
+            at = rows.start * row_bytes(self.rows.shape, self.rows.dtype)
+            while len(memory):
+                done = os.pwrite(self._handle, memory, at)
+                memory, at = memory[done:], at + done
+        else:
+            self.rows[rows] = given
+
+    def prefetch(self, rows: Tensor | slice) -> None:
+        """Read these rows at once; when they are used one by one, each would wait for the disk."""
+        if not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        width = row_bytes(self.rows.shape, self.rows.dtype)
+        if isinstance(rows, slice):
+            first, last, _ = rows.indices(len(self.rows))
+            spans = [(first * width, last * width)]
+        else:
+            spans = [(row * width, (row + 1) * width) for row in rows.tolist()]
+        for begin, end in spans:
+            start = begin // mmap.PAGESIZE * mmap.PAGESIZE
+            if end > start:
+                self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+
+    @contextmanager
+    def read_in_order(self) -> Iterator[None]:
+        """Read ahead while rows are moved."""
+        if not hasattr(mmap, "MADV_RANDOM"):
+            yield
+            return
+        self._map.madvise(mmap.MADV_NORMAL)
+        try:
+            yield
+        finally:
+            self._map.madvise(mmap.MADV_RANDOM)
+
+
+def map_file(folder: Path, size: int) -> tuple[int, mmap.mmap]:
+    """Return the handle of a new file without a name, allocated, and its map."""
+    make_folder(folder)
+    with TemporaryFile(dir=folder) as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise DiskSpaceError(
+                f"Rows on disk take {size / 1e9:.1f} GB in {folder}, and there is no room for them:"
+                " choose a smaller capacity."
+            ) from None
+        found = mmap.mmap(file.fileno(), size)
+        if hasattr(mmap, "MADV_RANDOM"):  # or the system reads megabytes where a row is wanted
+            found.madvise(mmap.MADV_RANDOM)
+        return os.dup(file.fileno()), found
