@@ -17,6 +17,7 @@ from tamis.selectors.plausible import (
     InputVotes,
     Neighbours,
 )
+from tamis.selectors.plausible.calibration import SETTLE_EVERY
 from tamis.selectors.plausible.candidates import Candidates
 from tamis.selectors.plausible.input_votes import EVERY
 
@@ -211,7 +212,8 @@ class CalibrationLoops:
             self.fitted = self.tracker.fit(distinct)
         self.slots += 1
         self.judges = agreed.judges
-        self.settle(agreed.clean_ratio(), agreed.confirmation())
+        if self.slots <= self.rule.refit_every or self.slots % SETTLE_EVERY == 0:
+            self.settle(agreed.clean_ratio(), agreed.confirmation())
         tempered = [[e / self.temperature for e in row] for row in evidence]
         (trust,) = self.confidence.update([[max(softmax(row))] for row in tempered])
         self.lasting += self.rule.lasting_pace * (min(trust, self.judges) - self.lasting)

@@ -16,6 +16,9 @@ from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.estimate import AuditCounts, Readings
 from tamis.selectors.plausible.running import Part, RunningMean, State, join_states, load_states
 
+SETTLE_EVERY = 4
+"""Slots from one clean ratio to the next, after the first fits: what it is made of moves slowly."""
+
 
 class Fitted(NamedTuple):
     """Clean ratio and temperature by the agreement at every level of confidence."""
@@ -113,7 +116,8 @@ class Calibration:
         self._slots += 1
         self._audited.fade(replaced * self.turnover)
         self._judges = agreements.judges().to(evidence)
-        self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
+        if self._slots <= self.refit_every or self._slots % SETTLE_EVERY == 0:
+            self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
         tempered = evidence / self.temperature
         probabilities = softmax(tempered)
         at_fit = softmax(evidence / self.fitted.temperature).amax(dim=1)
