@@ -40,9 +40,9 @@ from tests.support.memory import bytes_of
 
 SETTLED = 60
 """Slots before any is timed: the voters are complete, and the first fits are done."""
-SLOTS = 12
+SLOTS = 4
 """Slots timed at a time: the votes by inputs, of every fourth slot, are in each round."""
-NARROW, FEW_SLOTS = 64, 4
+NARROW = 64
 HIDDEN = (64, 256, 1024)
 CLASSES = (10, 100, 1_000, 10_000)
 ALL_KS = (8, 32, 128, 512)
@@ -107,7 +107,7 @@ def play(trainer: Trainer, slots: int) -> None:
 
 
 def compete(
-    cases: dict[str, Case], rounds: int, console: Console, title: str, slots: int = SLOTS
+    cases: dict[str, Case], rounds: int, console: Console, title: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Return the seconds of slots of the rule and of naive, turn by turn, for each case."""
     trainers = {
@@ -119,10 +119,10 @@ def compete(
         play(trainer, SETTLED if kind == "rule" else 3)
     with Bar(title, rounds + 1, console, "rounds") as bar:
         contenders: dict[Any, Callable[[], object]] = {
-            key: partial(play, trainer, slots) for key, trainer in trainers.items()
+            key: partial(play, trainer, SLOTS) for key, trainer in trainers.items()
         }
         times = race({**contenders, "progress": bar.advance}, rounds)
-    return {name: (times[name, "rule"] / slots, times[name, "naive"] / slots) for name in cases}
+    return {name: (times[name, "rule"] / SLOTS, times[name, "naive"] / SLOTS) for name in cases}
 
 
 def lines_of(
@@ -138,23 +138,24 @@ def lines_of(
     return rows
 
 
-def over_k_and_rows(samples: Samples, rounds: int, console: Console) -> list[Row]:
-    """Slots at 60,000 rows for each k, and over the rows held."""
+def over_k(samples: Samples, rounds: int, console: Console) -> list[Row]:
+    """Slots at 60,000 rows, for each k, and what the rule keeps."""
     buffer = hold(samples, HELD)
     cases = {f"k = {k}": Case(buffer, k) for k in ALL_KS}
     found = compete(cases, rounds, console, "over k")
-    bars = {"k = 32": "<= 2.5", "k = 128": "<= 3"}
-    rows = lines_of(f"{HELD:,} rows", found, bars)
+    rows = lines_of(f"{HELD:,} rows", found, {"k = 32": "<= 2.5", "k = 128": "<= 3"})
     selector = Plausible()
     play(train(cases["k = 32"], selector), SETTLED)
     size = bytes_of(selector.state_dict()) / 1e6
-    rows.append((f"{HELD:,} rows: state of the rule, MB", f"{size:.2f}", ""))
-    sizes = {f"{size:,} rows held": Case(hold(samples, size), KS[0]) for size in SIZES}
-    found = compete(sizes, rounds, console, "over rows held")
-    rows += lines_of("k = 32", found)
+    return [*rows, (f"{HELD:,} rows: state of the rule, MB", f"{size:.2f}", "")]
+
+
+def over_rows(samples: Samples, rounds: int, console: Console) -> list[Row]:
+    """Slots over the rows held."""
+    cases = {f"{size:,} rows held": Case(hold(samples, size), KS[0]) for size in SIZES}
+    found = compete(cases, rounds, console, "over rows held")
     curve = exponent([ours for ours, _ in found.values()])
-    rows.append(("k = 32: exponent over rows held", curve, "<= 0.05"))
-    return rows
+    return [*lines_of("k = 32", found), ("k = 32: exponent over rows held", curve, "<= 0.05")]
 
 
 def made_up(rows: int, classes: int) -> Growing:
@@ -164,17 +165,20 @@ def made_up(rows: int, classes: int) -> Growing:
     return hold(Samples.of(inputs, labels), rows)
 
 
-def over_sizes(rounds: int, console: Console) -> list[Row]:
-    """Slots over classes, features and voters."""
+def over_sizes(_: Samples, rounds: int, console: Console) -> list[Row]:
+    """Slots over features and voters."""
     buffer = made_up(HELD, 10)
     cases = {f"{hidden:,} features": Case(buffer, KS[0], hidden=hidden) for hidden in HIDDEN}
     cases |= {f"{voters:,} voters": Case(buffer, KS[0], voters=voters) for voters in VOTERS}
-    part = f"{NARROW} inputs, k = 32"
-    rows = lines_of(part, compete(cases, rounds, console, "over features and voters"))
+    return lines_of(f"{NARROW} inputs, k = 32", compete(cases, rounds, console, "over sizes"))
+
+
+def over_classes(_: Samples, rounds: int, console: Console) -> list[Row]:
+    """Slots over classes."""
     cases = {f"{count:,} classes": Case(made_up(HELD, count), KS[0], count) for count in CLASSES}
-    found = compete(cases, rounds, console, "over classes", FEW_SLOTS)
+    found = compete(cases, rounds, console, "over classes")
     bars = {f"{count:,} classes": "<= 3" for count in CLASSES if count >= 1_000}
-    return rows + lines_of(part, found, bars)
+    return lines_of(f"{NARROW} inputs, k = 32", found, bars)
 
 
 @contextmanager
@@ -208,7 +212,7 @@ def timed(seconds: dict[str, float]) -> Iterator[None]:
         yield
 
 
-def split(samples: Samples, rounds: int) -> list[Row]:
+def split(samples: Samples, rounds: int, _: Console) -> list[Row]:
     """How the cost of a slot splits, in milliseconds and per cent."""
     buffer, rows = hold(samples, HELD), list[Row]()
     for k in KS:
@@ -225,18 +229,27 @@ def split(samples: Samples, rounds: int) -> list[Row]:
     return rows
 
 
+MEASURES = {
+    "k": over_k,
+    "rows": over_rows,
+    "sizes": over_sizes,
+    "classes": over_classes,
+    "split": split,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--parts", default=",".join(MEASURES), help="some of %(default)s")
     options = parser.parse_args()
     torch.set_num_threads(1)
     console = Console()
     name, samples = load()
     rows = [("machine", machine(), ""), ("data", f"{name}, {WIDTH} inputs, 256 features", "")]
-    rows += over_k_and_rows(samples, options.rounds, console)
-    rows += over_sizes(options.rounds, console)
-    rows += split(samples, options.rounds)
+    for part in options.parts.split(","):
+        rows += MEASURES[part](samples, options.rounds, console)
     save_rows(options.out / "plausible.csv", rows)
     for row in rows:
         print(*row, sep="\t")
