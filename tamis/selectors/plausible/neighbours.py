@@ -177,7 +177,7 @@ class Neighbours:
         scaled = (self.sharpness * directions).to(self._directions.dtype)
         voters = self._directions[:held]
         if directions.device.type != "cpu":
-            cosines = scaled @ voters.T
+            cosines = (scaled @ voters.T).to(directions)
             cosines.masked_fill_(ids[:, None] == self._ids[:held], -torch.inf)
             return cosines.softmax(dim=1).nan_to_num_(0)
         if self._cosines.dtype != directions.dtype or len(self._cosines) < len(ids) * held:
