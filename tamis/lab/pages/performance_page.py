@@ -188,7 +188,8 @@ PLAUSIBLE_WORDS = """`python -m benchmarks.plausible`: complete slots of Plausib
 ones, a 2-layer MLP, SGD, half of the labels wrong; where nothing else is stated, 784 pixels, 256
 hidden units, 10 classes, 60,000 rows held. Parts of the cost are those of one slot, each without
 what it calls of another. Voters are multiplied in bfloat16 where the processor does that; elsewhere
-votes take longer. Milliseconds are medians; those of naive are in brackets."""
+votes take longer. Time is that of the processor, so that no other process counts; milliseconds are
+medians, those of naive in brackets."""
 
 LOOP_WORDS = """The released script walks its chains one after another, and at every step goes past
 all rows held. Here that loop is written plainly in torch and run once, four chains a round. OGRS
