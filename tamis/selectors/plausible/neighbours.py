@@ -36,7 +36,7 @@ class Neighbours:
     pace: share of the newest slot in running means.
     """
 
-    voters: int = 1024
+    voters: int = 2048
     sharpness: float = 20.0
     least_weight: float = 0.05
     reuse_scale: float = 4.0
