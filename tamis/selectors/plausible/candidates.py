@@ -69,7 +69,7 @@ def look(
 ) -> Candidates:
     """Return the rows as the view sees them; features that the buffer keeps are not renewed.
 
-    Inputs in few numbers are among them if they are asked for.
+    Inputs in few numbers are among them only `with_inputs`.
     """
     complete = usable.device.type == "cpu" and bool(usable.all())
     if samples.features is None:
