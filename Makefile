@@ -29,6 +29,7 @@ docs: $(VENV)/.ok  ## the site, into docs/_build/index.html; no network, no warn
 	$(BIN)/sphinx-build -W --keep-going -n -q -j 2 docs docs/_build
 
 bench: $(VENV)/.ok  ## speed and memory on the CPU, ten to fifteen minutes, into docs/performance.md
+	$(BIN)/python -m benchmarks.plausible
 	$(BIN)/python -m benchmarks.slots
 	$(BIN)/python -m benchmarks.buffers --out results/benchmarks
 	$(BIN)/python -m benchmarks.stream

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from tamis.errors import TamisError
 
+FEW = 32
+"""Columns up to which a softmax over rows is slower than one over columns."""
+
 
 class ModelError(TamisError, TypeError):
     """A model that cannot be used, described in one sentence."""
@@ -60,6 +63,16 @@ def same_but_for_type(returned: Tensor, logits: Tensor) -> bool:
 def at_least_float(tensor: Tensor) -> Tensor:
     """Return the tensor in single precision at least."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """Return the softmax of each row. Of few columns torch's own takes six times as long on a CPU.
+
+    There it goes number by number, and so the classes are put first.
+    """
+    if logits.device.type != "cpu" or logits.shape[1] > FEW:
+        return logits.softmax(dim=1)
+    return logits.T.contiguous().softmax(dim=0).T.contiguous()
 
 
 def casting(device: torch.device, precision: torch.dtype | None) -> torch.autocast:

@@ -24,6 +24,7 @@ from tamis.model_view.passes import (
     no_head,
     same_but_for_type,
     share_memory,
+    softmax,
 )
 from tamis.model_view.sketch import sketch
 
@@ -139,8 +140,13 @@ class ModelView:
 
         def both(state: State, x: Tensor, _: Tensor) -> Tensor:
             features, logits = (at_least_float(part) for part in self._split(state, x))
-            return torch.cat([logits.softmax(dim=1), features], dim=1)
+            return torch.cat([softmax(logits), features], dim=1)
 
+        states = self.memory.states(self.model)
+        if len(states) == 1 and self._graphs is None and len(inputs) <= self._chunk_of(inputs):
+            with torch.no_grad(), evaluating(self.model):  # nothing is joined, and split again
+                features, logits = map(at_least_float, self._split(states[0], inputs))
+            return features, softmax(logits)
         classes = last_linear(self.model)[1].out_features
         joined = self._mean(both, inputs, None, "probabilities")
         return joined[:, classes:], joined[:, :classes]
@@ -196,9 +202,7 @@ class ModelView:
     def _mean_of(
         self, measure: Measure, states: list[State], inputs: Tensor, labels: Tensor
     ) -> Tensor:
-        chunk = self.chunk
-        if inputs.dim() > 2 and len(inputs):  # pictures, of which a layer makes many numbers more
-            chunk = max(1, min(chunk, MOST_NUMBERS // max(1, inputs[0].numel())))
+        chunk = self._chunk_of(inputs)
         with torch.no_grad(), evaluating(self.model):
             parts = [
                 mean_of(measure(state, x, y) for state in states)
@@ -207,6 +211,13 @@ class ModelView:
             # A copy, where there are several or where a model returned its inputs.
             alone = len(parts) == 1 and not share_memory(parts[0], inputs)
             return parts[0] if alone else torch.cat(parts)
+
+    def _chunk_of(self, inputs: Tensor) -> int:
+        """Return the number of rows passed at a time."""
+        if inputs.dim() <= 2 or not len(inputs):
+            return self.chunk
+        # Of pictures a layer makes many numbers more.
+        return max(1, min(self.chunk, MOST_NUMBERS // max(1, inputs[0].numel())))
 
     def _call(self, state: State, inputs: Tensor) -> Tensor:
         if state and isinstance(self.model, nn.DataParallel):

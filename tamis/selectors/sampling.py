@@ -69,6 +69,8 @@ def is_trainable(pool: Samples, rows: Tensor) -> Tensor:
 
 def is_finite(inputs: Tensor) -> Tensor:
     """Return a mask of the rows of finite numbers."""
+    if inputs.device.type == "cpu" and inputs.sum().isfinite():  # elsewhere it would wait
+        return torch.ones(len(inputs), dtype=torch.bool)
     return (inputs.flatten(1) * 0).sum(dim=1) == 0  # isfinite() takes four times as long
 
 

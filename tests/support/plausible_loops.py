@@ -17,7 +17,9 @@ from tamis.selectors.plausible import (
     InputVotes,
     Neighbours,
 )
+from tamis.selectors.plausible.calibration import SETTLE_EVERY
 from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.input_votes import EVERY
 
 Row = list[float]
 FOREVER = 1e9
@@ -103,8 +105,14 @@ class InputVoteLoops:
     def __init__(self, classes: int, rule: InputVotes) -> None:
         self.neighbours = NeighbourLoops(classes, rule.neighbours)
         self.class_balance = ClassBalanceLoops(classes, rule.class_balance)
+        self.slots = 0
 
-    def update(self, inputs: list[Row], labels: list[int], uses: Row, ids: list[int]) -> list[Row]:
+    def update(
+        self, inputs: list[Row], labels: list[int], uses: Row, ids: list[int]
+    ) -> list[Row] | None:
+        self.slots += 1
+        if self.slots % EVERY != 1:
+            return None
         votes = self.neighbours.update(inputs, labels, uses, ids, 1.0)
         return self.class_balance.update(labels, votes, votes)[0]
 
@@ -147,6 +155,7 @@ class AgreementLoops:
         self.missed.update([[m] for m in misses])
         self.confident.update([[m] for m in confident])
         if by_inputs is not None:
+            self.confirmed.pace = self.backed.pace = min(EVERY * self.judged.pace, 1)
             near = [row.index(max(row)) for row in by_inputs]
             self.confirmed.update([[float(a == b)] for a, b in zip(near, named[2], strict=True)])
             self.backed.update([[float(a == b)] for a, b in zip(near, labels, strict=True)])
@@ -203,7 +212,8 @@ class CalibrationLoops:
             self.fitted = self.tracker.fit(distinct)
         self.slots += 1
         self.judges = agreed.judges
-        self.settle(agreed.clean_ratio(), agreed.confirmation())
+        if self.slots <= self.rule.refit_every or self.slots % SETTLE_EVERY == 0:
+            self.settle(agreed.clean_ratio(), agreed.confirmation())
         tempered = [[e / self.temperature for e in row] for row in evidence]
         (trust,) = self.confidence.update([[max(softmax(row))] for row in tempered])
         self.lasting += self.rule.lasting_pace * (min(trust, self.judges) - self.lasting)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tamis.selectors.plausible.candidates import Candidates
+from tamis.selectors.plausible.input_votes import EVERY
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
 
 LOWEST, HIGHEST = 0.005, 0.995
@@ -102,6 +103,8 @@ class Agreements:
         self._agreeing.update(none.index_put((likeliest,), agreeing, accumulate=True))
         self._count_misses(candidates, weights)
         if input_votes is not None:
+            # They are cast in one slot of several, and count for as many.
+            self._confirmed.pace = self._backed.pace = min(1.0, EVERY * self._judges.pace)
             named = input_votes.argmax(dim=1)
             self._confirmed.update(weights @ (named == likeliest).to(weights))
             self._backed.update(weights @ (named == labels).to(weights))

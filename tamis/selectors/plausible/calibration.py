@@ -8,12 +8,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tamis.model_view.passes import softmax
 from tamis.noise import AgreementFit
 from tamis.noise.agreement import observe, reweight
 from tamis.noise.tracker import Estimate
 from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.estimate import AuditCounts, Readings
 from tamis.selectors.plausible.running import Part, RunningMean, State, join_states, load_states
+
+SETTLE_EVERY = 4
+"""Slots from one clean ratio to the next, after the first fits: what it is made of moves slowly."""
 
 
 class Fitted(NamedTuple):
@@ -101,7 +105,7 @@ class Calibration:
         """
         if self._fit is None:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
-        probabilities = evidence.softmax(dim=1)
+        probabilities = softmax(evidence)
         observed = observe(probabilities, labels, evidence.shape[1])
         repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
@@ -112,15 +116,16 @@ class Calibration:
         self._slots += 1
         self._audited.fade(replaced * self.turnover)
         self._judges = agreements.judges().to(evidence)
-        self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
+        if self._slots <= self.refit_every or self._slots % SETTLE_EVERY == 0:
+            self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
         tempered = evidence / self.temperature
-        torch.softmax(tempered, dim=1, out=probabilities)
-        at_fit = torch.softmax(evidence / self.fitted.temperature, dim=1).amax(dim=1)
+        probabilities = softmax(tempered)
+        at_fit = softmax(evidence / self.fitted.temperature).amax(dim=1)
         self._fitted_confidence.update(weights @ at_fit)
         trust = self._confidence.update(weights @ probabilities.amax(dim=1))
         earned = torch.minimum(trust, self._judges)
         self._lasting = self._lasting.to(earned).lerp(earned, self.lasting_pace)
-        return torch.softmax(tempered.mul_(self.earned()), dim=1, out=probabilities)
+        return softmax(tempered.mul_(self.earned()))
 
     def calibrate(self, evidence: Tensor) -> Tensor:
         """Return the calibrated probability of each class, and fit nothing to these rows."""

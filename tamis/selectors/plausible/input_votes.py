@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from tamis.selectors.plausible.candidates import Candidates, in_range
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.neighbours import Neighbours
 from tamis.selectors.plausible.running import Part, State, join_states, load_states
+
+EVERY = 4
+"""Slots from one vote to the next."""
 
 
 @dataclass(kw_only=True)
@@ -24,6 +28,9 @@ class InputVotes:
     Inputs of more than 64 numbers are projected on so many random directions, the same in every
     run. Integers that are no pixels, as those of tokens, are names: of them there are no votes.
 
+    They feed running means alone, and so are cast in every fourth slot: an average over many slots
+    is as good.
+
     Parameters
     ----------
     neighbours: the voters; all count the same.
@@ -33,9 +40,21 @@ class InputVotes:
     neighbours: Neighbours = field(default_factory=Neighbours)
     class_balance: ClassBalance = field(default_factory=ClassBalance)
 
+    def __post_init__(self) -> None:
+        self._slots = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether there are votes in the next slot."""
+        return self._slots % EVERY == 0
+
     def update(self, candidates: Candidates, ids: Tensor) -> Tensor | None:
-        """Add the rows as voters, and return the votes for each; None where inputs are names."""
-        if not candidates.inputs.shape[1]:
+        """Add the rows as voters, and return the votes for each.
+
+        None in a slot without votes, and where inputs are names.
+        """
+        due, self._slots = self.due, self._slots + 1
+        if not due or not candidates.inputs.shape[1]:
             return None
         inputs = candidates.inputs.masked_fill(~candidates.usable[:, None], 0)
         usable = candidates.usable & in_range(inputs, candidates.usable)
@@ -58,11 +77,14 @@ class InputVotes:
 
     def state_dict(self) -> State:
         """Return the voters and the running shares; nothing before the first slot."""
-        return join_states(self._parts())
+        if not self._slots:
+            return {}
+        return join_states(self._parts()) | {"slots": torch.tensor(self._slots)}
 
     def load_state_dict(self, state: State) -> None:
         """Restore what `state_dict` returned."""
         load_states(self._parts(), state)
+        self._slots = int(state.get("slots", 0))
 
     def _parts(self) -> dict[str, Part]:
         return {"neighbours": self.neighbours, "class_balance": self.class_balance}

@@ -13,7 +13,7 @@ from tamis.model_view import ModelView
 from tamis.noise.tracker import Estimate
 from tamis.selectors.plausible.agreements import HIGHEST, LOWEST, Agreements
 from tamis.selectors.plausible.calibration import Calibration
-from tamis.selectors.plausible.candidates import Candidates, look
+from tamis.selectors.plausible.candidates import Candidates, look, take
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
 from tamis.selectors.plausible.first_looks import FirstLooks
@@ -25,8 +25,6 @@ from tamis.selectors.sampling import (
     all_rows,
     draw_rows,
     is_finite,
-    is_trainable,
-    trainable,
 )
 
 LEARNED = 0.3
@@ -111,14 +109,15 @@ class Plausible:
         """Draw k of the plausible rows, fewer where fewer are."""
         k, device = min(k, len(pool)), pool.labels.device
         rows = draw_rows(len(pool), LEAST_PER_PICK * k, generator, device)
-        if device.type == "cpu":  # elsewhere it would have to be waited for
-            rows = trainable(pool, rows)
+        samples = take(pool, rows)
+        can_be_used = is_finite(samples.inputs) & (samples.labels >= 0)
+        if device.type == "cpu" and not can_be_used.all():  # elsewhere it would be waited for
+            rows, samples = rows[can_be_used], samples[can_be_used]
+            can_be_used = can_be_used[can_be_used]
         if not len(rows):
             return Picks(rows)
         uniform = to_device(torch.rand(len(rows), generator=generator), device)
-        samples = pool[rows]
-        can_be_used = is_trainable(samples, all_rows(samples))
-        candidates = look(samples, view, can_be_used)
+        candidates = look(samples, view, can_be_used, with_inputs=self.input_votes.due)
         new = self.first_looks.update(pool.ids, rows)
         verdict = self.judge(candidates, samples.ids, new, len(pool))
         relabelled = self._relabelled(verdict)
@@ -152,8 +151,8 @@ class Plausible:
             return Picks(all_rows(rows)[:0])
         drawn = draw_rows(len(rows), LEAST_PER_PICK * k, generator, device)
         uniform = to_device(torch.rand(len(drawn), generator=generator), device)
-        samples = rows[drawn]
-        candidates = look(samples, view, is_finite(samples.inputs))
+        samples = take(rows, drawn)
+        candidates = look(samples, view, is_finite(samples.inputs), with_inputs=False)
         posterior = self.classify(candidates, samples.ids)
         first, second = posterior.topk(2, dim=1).values.unbind(dim=1)
         eligible = candidates.usable & self._certain(first, trust)
