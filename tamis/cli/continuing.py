@@ -12,7 +12,7 @@ import torch
 
 from tamis.checkpoint import Checkpoints, describe
 from tamis.checkpoint.manifest import differences
-from tamis.cli.building import build_selector, scale_of
+from tamis.cli.building import build_selector, build_trainer, scale_of
 from tamis.cli.stream_classes import limit_of
 from tamis.cli.train_stream import room_of, stream_trainer
 from tamis.cli.train_table import table_trainer
@@ -108,13 +108,15 @@ def build_again(folder: Path, options: Namespace, schema: Schema) -> Trainer:
     limit = limit_of(options) if streamed else None
     validator = Validator(len(schema.classes), rejects=rejects, max_classes=limit)
     if streamed:
-        trainer = stream_trainer(options, schema, torch.empty(0, *shape), selector, validator)
+        trainer = stream_trainer(
+            options, schema, torch.empty(0, *shape), selector, validator, build_trainer
+        )
     else:
         validator.on_bad = options.on_bad
         scale = torch.ones(shape if len(shape) == 1 else 1)  # pictures have one for all pixels
         table = Table(
             FrameReader({}), schema, 1, validator, 0, scale, scale, sample=torch.empty(0, *shape)
         )
-        trainer = table_trainer(options, table, selector, validator)
+        trainer = table_trainer(options, table, selector, validator, build_trainer)
     validator.scale = scale_of(trainer.model)
     return trainer

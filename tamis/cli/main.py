@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, Command | Group] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a mistake of the caller's costs one line and exit code 2."""
     options = build_parser().parse_args(arguments)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code: int = options.run_command(options)
         return code

@@ -22,8 +22,8 @@ from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.prediction.rebuilding import model_arguments
 from tamis.runs import Decisions, EstimateHistory, RunMetadata, Suspect
 from tamis.sources import Schema
-from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 from tamis.training.run import SaveEvery, TrainingRun
 
 PRINTED = 10
@@ -46,13 +46,14 @@ def check_options(options: Namespace) -> None:
 @contextmanager
 def open_run(
     options: Namespace,
-    trainer: Trainer,
+    trainer: RecordedTrainer,
     metadata: RunMetadata,
     *,
     settings: Mapping[str, Any],
     loggers: LoggerGroup,
     evaluate: Any = None,
     schema: Schema | None = None,
+    checkpoints: RunCheckpoints | None = None,
 ) -> Iterator[TrainingRun]:
     """Open the run that the options describe; warnings are collected, to be printed at its end."""
     with warnings.catch_warnings():
@@ -73,6 +74,7 @@ def open_run(
                 loggers=loggers,
                 model_info=model_info(options, trainer.model),
                 schema=schema,
+                checkpoints=checkpoints,
             ) as run:
                 yield run
         except MismatchError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +88,10 @@ class BaseTrainer(ABC):
         if len(pools) > 1:
             return concat(pools)
         return pools[0] if pools else NO_SAMPLES
+
+    def held_parts(self) -> Iterator[Samples]:
+        """Yield all rows held in this process."""
+        yield self.held()
 
     @property
     def kept_count(self) -> int:

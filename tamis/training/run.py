@@ -24,9 +24,9 @@ from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
 from tamis.training.positions import Counted, Positioned, as_arrived, as_positioned
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
-from tamis.training.trainer import Trainer
 
 
 class NotWrittenError(TamisError):
@@ -79,12 +79,13 @@ class TrainingRun:
     others: further parts to save by name, as a scheduler of torch.
     model_info: what a reader of the model's file should know beside shape and classes.
     schema: what the columns are; kept in the folder and in the model's file.
+    checkpoints: what saves the run, in place of `Checkpoints` with these settings.
     """
 
     def __init__(
         self,
         folder: str | Path,
-        trainer: Trainer,
+        trainer: RecordedTrainer,
         metadata: RunMetadata | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
@@ -98,6 +99,7 @@ class TrainingRun:
         others: Mapping[str, object] | None = None,
         model_info: Mapping[str, object] | None = None,
         schema: Schema | None = None,
+        checkpoints: RunCheckpoints | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.trainer = trainer
@@ -107,7 +109,8 @@ class TrainingRun:
         self.save_every = save_every
         self.model_info = dict(model_info or {})
         self.loggers = loggers or LoggerGroup(())
-        self.checkpoints = Checkpoints(self.folder / RunFiles.checkpoints, settings)
+        own = Checkpoints(self.folder / RunFiles.checkpoints, settings)
+        self.checkpoints: RunCheckpoints = checkpoints or own
         self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
         about = metadata or RunMetadata()
         self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
