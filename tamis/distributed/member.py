@@ -136,9 +136,8 @@ class Member:
         tensors: dict[str, Tensor] = {}
         for shard in self.trainer.shards:
             if len(shard.buffer):
-                rows = shard.buffer.pool()
-                chosen = torch.arange(start, min(stop or len(rows), len(rows)), step)
-                tensors |= pack_rows(str(shard.number), rows[chosen.to(rows.ids.device)])
+                rows = shard.buffer.pool()[slice(start, stop, step)]
+                tensors |= pack_rows(str(shard.number), rows)
         return Message(None, tensors)
 
 
