@@ -128,7 +128,7 @@ def run_killed(words: list[str], out: Path, kills: list[str], draw: random.Rando
 
 
 def on_files(place: Path, rows: int, run: Callable[[list[str], Path], int]) -> dict[str, object]:
-    """Kill a run on files; return rows sent and trained on, and whether it equals an unbroken one."""
+    """Kill a run on files; return rows sent and trained on, and if it equals one unbroken."""
     logs = place / "logs"
     logs.mkdir()
     sent = records(rows)

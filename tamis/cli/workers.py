@@ -14,8 +14,9 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 from tamis.cli.crew import Crew
-from tamis.distributed import RankLostError, Ranks
+from tamis.distributed import RankCheckpoints, RankLostError, Ranks
 from tamis.errors import TamisError, UsageError
+from tamis.runs import RunFiles
 
 Train = Callable[[Namespace, Crew], int]
 EXIT_FILE = "TAMIS_EXIT_FILE"
@@ -32,6 +33,11 @@ def train_on_workers(options: Namespace, alone: Callable[[Namespace], int], toge
         return alone(options)
     ranked = "WORLD_SIZE" in os.environ
     if not ranked and options.workers is None and options.shards is None:
+        saved = RankCheckpoints(options.out / RunFiles.checkpoints)
+        if options.resume and saved.slots():
+            raise UsageError(f"{options.out} was trained in shards: resume it with --workers.")
+        if options.overwrite:
+            saved.clear()
         return alone(options)
     check_together(options)
     if not ranked and (options.workers or 1) > 1:

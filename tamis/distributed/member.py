@@ -18,6 +18,7 @@ from tamis.distributed.trainer import RankTrainer
 from tamis.distributed.wire import Message, pack_rows
 from tamis.errors import TamisError
 from tamis.review.live import MOST_A_SLOT
+from tamis.training.holding import pass_audit
 
 NOTHING = Message(None, {})
 
@@ -64,7 +65,8 @@ class Member:
         elif name == "remove":
             self.trainer.remove(tensors["ids"])
         elif name == "audit":
-            self.trainer.audit(tensors["ids"], tensors["right"])
+            parts = (self.trainer.tracker, self.trainer.selector)
+            pass_audit(parts, tensors["ids"], tensors["right"])
         elif name == "drain":
             return Message([reader.drain() for reader in self.readers], {})
         elif name == "save":

@@ -32,7 +32,6 @@ from tamis.selectors.protocol import Remembers
 from tamis.sources import Validator
 from tamis.training import Augment, Execution
 from tamis.training.base import BaseTrainer, check_labels
-from tamis.training.holding import pass_audit
 from tamis.training.learner import Learner
 from tamis.training.report import Arrivals, Outcome
 from tamis.training.window import WindowSetting, resolve_warm_up, resolve_window
@@ -195,13 +194,6 @@ class RankTrainer(BaseTrainer):
         for selector in self._selectors() if removed else ():
             selector.remove(gone)
         return removed
-
-    def audit(self, ids: Tensor, right: Tensor) -> None:
-        """Pass to tracker and selector which rows came with a right label, as people found.
-
-        Every rank calls it after the same slot, with the same rows.
-        """
-        pass_audit((self.tracker, self.selector), ids.to(self.device), right.to(self.device))
 
     def on_any_rank(self, flag: bool) -> bool:
         """Return whether a flag is set on any rank. Every rank calls it after the same slot."""

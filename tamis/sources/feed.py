@@ -100,20 +100,17 @@ class Feed:
         events: bool = False,
         part: Part = COMPLETE,
     ) -> None:
-        self.source = source
+        self.source, self.to_row = source, to_row
         self.events, self.part = events, part
-        self.to_row = to_row
         self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
         self.scale: Scaling | None = None
         self._peeked: deque[Batch] = deque()
         self._batches: Iterator[Batch] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
-        self._recent_bad = 0
-        self._unjudged = False
-        self._last = ""
+        self._recent_bad, self._unjudged = 0, False
+        self._last, self._closed = "", False
         self._late: float | None = None
-        self._closed = False
         self.arrived: dict[int, Mapping[str, Any]] = {}
         self.seek(offset or {})
 

@@ -101,29 +101,26 @@ class TrainingRun:
         schema: Schema | None = None,
         checkpoints: RunCheckpoints | None = None,
     ) -> None:
-        self.folder = Path(folder)
-        self.trainer = trainer
+        self.folder, self.trainer = Path(folder), trainer
         check_folder(self.folder, resume, overwrite)
         make_folder(self.folder)
         self.resume, self.allow_mismatch = resume, allow_mismatch
         self.save_every = save_every
         self.model_info = dict(model_info or {})
         self.loggers = loggers or LoggerGroup(())
-        own = Checkpoints(self.folder / RunFiles.checkpoints, settings)
-        self.checkpoints: RunCheckpoints = checkpoints or own
+        place = self.folder / RunFiles.checkpoints
+        self.checkpoints: RunCheckpoints = checkpoints or Checkpoints(place, settings)
         self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
-        about = metadata or RunMetadata()
-        self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
-        self.stop = StopSignal()
-        self.resumed = self.finished = False
-        self.save_error = ""
+        metadata = metadata or RunMetadata()
+        self.recorder = RunRecorder(self.folder, trainer, metadata, corrections, schema)
+        self.stop, self.save_error = StopSignal(), ""
+        self.resumed = self.finished = self._in_step = False
         self.saved_slot: int | None = None
         self._others = {"monitor": self.monitor, "recorder": self.recorder, **(others or {})}
         self._stream: Positioned = Counted(())
         self._saved_at = monotonic()
         self._offset: Any = None
         self._refused: Any = None  # offset before samples that were refused
-        self._in_step = False
         self._unwritten: dict[str, str] = {}
         self._stack = ExitStack()
 
