@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   tamis stream 'kafka://localhost:9092/rows?group=g' --rows mine:to_row --classes ant bee
   tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --log mlflow
   tamis stream 'logs/*.jsonl' --label kind --max-classes 20
+  tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --workers 2
 
 Without --classes, the labels of the first records are the classes, and a label that comes up later
 is a new one, up to --max-classes. An alarm names it, and one names a class that is gone for long.

@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
   tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
   tamis train clicks.csv --label clicked --log tensorboard
+  tamis train clicks.csv --label clicked --workers 2
   tamis train clicks.csv --label clicked --kind zip=category note=text --dry-run
 
 A factory, as mynet:build, is called with the shape of one input and the number of classes.
