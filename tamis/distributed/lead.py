@@ -83,7 +83,7 @@ class LeadTrainer:
         return self.held_count
 
     def order(self, name: str, content: Any = None, **tensors: Tensor) -> list[Message]:
-        """Have all ranks do something, and return their answers, if it has any."""
+        """Order something of all ranks, and return their answers, if it has any."""
         message = Message(content, tensors)
         self.member.orders.give(name, None if content is None and not tensors else message)
         mine = self.member.do(name, message)

@@ -44,7 +44,7 @@ def decode(sent: Tensor) -> Message:
 
 
 def pack_rows(prefix: str, rows: Samples) -> dict[str, Tensor]:
-    """Return the columns of rows by names that begin alike."""
+    """Return the columns of rows by names that begin with a prefix."""
     return {f"{prefix}/{name}": part for name, part in rows.columns().items()}
 
 

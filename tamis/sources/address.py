@@ -51,16 +51,13 @@ def open_source(
     pace = Pace(rows=rows, linger=linger, patience=patience)
     if scheme in ("redis", "rediss"):
         stream, group = (take(settings, name, text) for name in ("stream", "group"))
-        consumer, payload = settings.pop("consumer", "tamis"), settings.pop("payload", None)
-        claim = seconds(settings.pop("claim", "600"), text)
-        if part.of > 1:  # what another part was sent and has trained on is not to be claimed
-            consumer, claim = f"{consumer}-{part.number}", None
+        payload = settings.pop("payload", None)
+        consumer, claim = consumer_of(settings, text, part)
         return RedisStream(
             rest(parts, settings), stream, group, consumer=consumer, payload=payload,
             claim=claim, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
         )  # fmt: skip
-    if part.of > 1:
-        raise SourceError(f"{redact(text)} cannot be read in parts yet: Redis and files can.")
+    check_complete(part, text)
     if scheme in ("nats", "tls"):
         stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
         subject = settings.pop("subject", None)
@@ -82,6 +79,22 @@ def open_source(
 
 
 BROKERS = ("redis", "rediss", "nats", "tls", "kafka", "kafkas")
+
+
+def consumer_of(settings: dict[str, str], address: str, part: Part) -> tuple[str, float | None]:
+    """Return the name of a consumer of Redis, and after how long another one counts as dead.
+
+    One of several parts claims nothing: what another was sent may be trained on already.
+    """
+    name = settings.pop("consumer", "tamis")
+    claim = seconds(settings.pop("claim", "600"), address)
+    return (name, claim) if part.of == 1 else (f"{name}-{part.number}", None)
+
+
+def check_complete(part: Part, address: str) -> None:
+    """Refuse a part of what can be read by one reader only."""
+    if part.of > 1:
+        raise SourceError(f"{redact(address)} cannot be read in parts yet: Redis and files can.")
 
 
 def split(address: str) -> tuple[SplitResult, dict[str, str]]:
