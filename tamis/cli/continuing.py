@@ -16,6 +16,7 @@ from tamis.cli.building import build_selector, build_trainer, scale_of
 from tamis.cli.stream_classes import limit_of
 from tamis.cli.train_stream import room_of, stream_trainer
 from tamis.cli.train_table import table_trainer
+from tamis.distributed import RankCheckpoints
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
 from tamis.sources import Rejects, Schema, Table, Validator, read_schema
@@ -48,6 +49,8 @@ def continue_run(folder: Path, given: Namespace) -> Continued:
 
     Code of a user's own is imported only where `given` names it, not because the folder does.
     """
+    if RankCheckpoints(folder / RunFiles.checkpoints).slots():
+        raise UsageError(f"{folder} was trained in shards: this needs a run of one process.")
     if not has_checkpoint(folder):
         raise UsageError(
             f"{folder} holds no run with a checkpoint: tamis train or tamis stream makes one."

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tamis.buffers import WaitingRoom
-from tamis.checkpoint import NotSavedError, Restored
+from tamis.checkpoint import Checkpoints, NotSavedError, Restored
 from tamis.data import NO_SAMPLES, Samples, Slot, concat
 from tamis.distributed.member import Member
 from tamis.distributed.wire import Message, unpack_rows
@@ -203,8 +203,9 @@ class LeadCheckpoints:
         return self.shared.slots()
 
     def clear(self) -> None:
-        """Remove all checkpoints."""
+        """Remove all checkpoints, and those of a run of one process."""
         self.shared.clear()
+        Checkpoints(self.folder).clear()
 
     def _parts(self, others: Mapping[str, object] | None) -> dict[str, object]:
         return {**(others or {}), "rejects": self.lead.validator.rejects}
