@@ -17,6 +17,7 @@ from tamis.cli.crew import Crew
 from tamis.distributed import RankCheckpoints, RankLostError, Ranks
 from tamis.errors import TamisError, UsageError
 from tamis.runs import RunFiles
+from tamis.training.folder import lock_folder
 
 Train = Callable[[Namespace, Crew], int]
 EXIT_FILE = "TAMIS_EXIT_FILE"
@@ -36,8 +37,9 @@ def train_on_workers(options: Namespace, alone: Callable[[Namespace], int], toge
         saved = RankCheckpoints(options.out / RunFiles.checkpoints)
         if options.resume and saved.slots():
             raise UsageError(f"{options.out} was trained in shards: resume it with --workers.")
-        if options.overwrite:
-            saved.clear()
+        if options.overwrite and saved.slots():
+            with lock_folder(options.out):  # unless a run is in progress
+                saved.clear()
         return alone(options)
     check_together(options)
     if not ranked and (options.workers or 1) > 1:
