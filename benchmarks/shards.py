@@ -5,8 +5,8 @@
 Ranks are threads that run the code of real ranks, each with its model, its shard and its selection;
 what crosses is counted, and handed over in memory. Bytes of 2 and 4 real ranks over gloo are those
 that the kernel counts on the loopback device of a network of their own, without packet headers.
-What gloo itself adds to each step of a ring is taken from 2 ranks, and holds for all others. Rows go
-to results/scale/simulated.csv.
+What gloo adds to each step of a ring is taken from 2 ranks, and holds for all others. Rows go to
+results/scale/simulated.csv.
 """
 
 from __future__ import annotations
