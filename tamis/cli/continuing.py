@@ -12,10 +12,11 @@ import torch
 
 from tamis.checkpoint import Checkpoints, describe
 from tamis.checkpoint.manifest import differences
-from tamis.cli.building import build_selector, scale_of
+from tamis.cli.building import build_selector, build_trainer, scale_of
 from tamis.cli.stream_classes import limit_of
 from tamis.cli.train_stream import room_of, stream_trainer
 from tamis.cli.train_table import table_trainer
+from tamis.distributed import RankCheckpoints
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
 from tamis.sources import Rejects, Schema, Table, Validator, read_schema
@@ -48,6 +49,8 @@ def continue_run(folder: Path, given: Namespace) -> Continued:
 
     Code of a user's own is imported only where `given` names it, not because the folder does.
     """
+    if RankCheckpoints(folder / RunFiles.checkpoints).slots():
+        raise UsageError(f"{folder} was trained in shards: this needs a run of one process.")
     if not has_checkpoint(folder):
         raise UsageError(
             f"{folder} holds no run with a checkpoint: tamis train or tamis stream makes one."
@@ -109,13 +112,15 @@ def build_again(folder: Path, options: Namespace, schema: Schema) -> Trainer:
     limit = limit_of(options) if streamed else None
     validator = Validator(len(schema.classes), rejects=rejects, max_classes=limit)
     if streamed:
-        trainer = stream_trainer(options, schema, torch.empty(0, *shape), selector, validator)
+        trainer = stream_trainer(
+            options, schema, torch.empty(0, *shape), selector, validator, build_trainer
+        )
     else:
         validator.on_bad = options.on_bad
         scale = torch.ones(shape if len(shape) == 1 else 1)  # pictures have one for all pixels
         table = Table(
             FrameReader({}), schema, 1, validator, 0, scale, scale, sample=torch.empty(0, *shape)
         )
-        trainer = table_trainer(options, table, selector, validator)
+        trainer = table_trainer(options, table, selector, validator, build_trainer)
     validator.scale = scale_of(trainer.model)
     return trainer

@@ -69,6 +69,7 @@ tamis COMMAND --help has the options and examples of each."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a mistake of the caller's costs one line and exit code 2."""
     options = build_parser().parse_args(arguments)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     with open_output(options) as options.results:
         try:
             code = run_command(options)

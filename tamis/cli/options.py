@@ -61,6 +61,20 @@ def add_training_options(parser: ArgumentParser) -> None:
     add_run_options(parser)
 
 
+def add_worker_options(parser: ArgumentParser) -> None:
+    """Add the options of training on many processes."""
+    add = parser.add_argument
+    add("--workers", type=positive, metavar="N", help="train on so many processes (docs/scale.md)")
+    add("--shards", type=positive, metavar="N", help="parts of the rows (default: as --workers)")
+    add(
+        "--restarts",
+        type=int,
+        default=3,
+        metavar="N",
+        help="times that workers are started again after one has died (default 3)",
+    )
+
+
 def add_run_options(parser: ArgumentParser) -> None:
     """Add the options of a run's folder: where, checkpoints, decisions, experiment trackers."""
     add_config_option(parser)

@@ -25,8 +25,8 @@ from tamis.monitoring.logger_group import LoggerError, LoggerGroup
 from tamis.prediction.rebuilding import model_arguments
 from tamis.runs import Decisions, EstimateHistory, RunFiles, RunMetadata, Suspect
 from tamis.sources import Schema
-from tamis.training import Trainer
 from tamis.training.folder import FolderInUseError, check_folder
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 from tamis.training.run import SaveEvery, TrainingRun
 
 PRINTED = 10
@@ -50,7 +50,7 @@ def check_options(options: Namespace) -> None:
 @contextmanager
 def open_run(
     options: Namespace,
-    trainer: Trainer,
+    trainer: RecordedTrainer,
     metadata: RunMetadata,
     *,
     settings: Mapping[str, Any],
@@ -58,6 +58,7 @@ def open_run(
     evaluate: Any = None,
     schema: Schema | None = None,
     secret: Sequence[str] = (),
+    checkpoints: RunCheckpoints | None = None,
 ) -> Iterator[TrainingRun]:
     """Open the run that the options describe, and write them into its folder, but for the secret.
 
@@ -81,6 +82,7 @@ def open_run(
                 loggers=loggers,
                 model_info=model_info(options, trainer.model),
                 schema=schema,
+                checkpoints=checkpoints,
             ) as run:
                 write_config(options, run.folder / RunFiles.config, secret)
                 yield run

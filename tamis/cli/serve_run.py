@@ -112,8 +112,8 @@ def open_served(options: Namespace, found: Continued, schema: Schema) -> Iterato
                 model_info=model_info(found.options, found.trainer.model),
                 schema=schema,
             ) as run:
-                if run.trainer.waiting is None:
-                    run.trainer.wait_in(room_of(found.options))
+                if found.trainer.waiting is None:
+                    found.trainer.wait_in(room_of(found.options))
                 yield run
         except RefusedError as error:
             raise UsageError(str(error)) from None

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from tamis.cli.options import POLICIES, add_kind_option, add_training_options, positive
+from tamis.cli.options import (
+    POLICIES,
+    add_kind_option,
+    add_training_options,
+    add_worker_options,
+    positive,
+)
 
 HELP = "Train on a stream that goes on: files that grow, Redis, NATS or Kafka."
 EXAMPLES = """examples:
@@ -14,6 +20,7 @@ EXAMPLES = """examples:
   tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --log mlflow
   tamis stream 'logs/*.jsonl' --label kind --max-classes 20
   tamis stream --config tamis-run/run.toml --resume
+  tamis stream 'logs/*.jsonl' --inputs x --label y --classes 0 1 --workers 2
 
 Without --classes, the labels of the first records are the classes, and a label that comes up later
 is a new one, up to --max-classes. An alarm names it, and one names a class that is gone for long.
@@ -80,10 +87,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("--most-bad", type=float, default=0.5, help="share of bad records to stop at (default 0.5)")
     add_training_options(parser)
+    add_worker_options(parser)
 
 
 def run(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
+    from tamis.cli.stream_crew import stream_in_crew
     from tamis.cli.train_stream import train_stream
+    from tamis.cli.workers import train_on_workers
 
-    return train_stream(options)
+    return train_on_workers(options, train_stream, stream_in_crew)

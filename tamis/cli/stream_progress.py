@@ -11,6 +11,7 @@ from rich.status import Status
 from rich.text import Text
 
 from tamis.data import Slot
+from tamis.distributed.stream import LeadStream
 from tamis.monitoring.progress import as_time
 from tamis.sources import Feed, SourceStats
 
@@ -29,7 +30,7 @@ class Progress:
     line. `slots` is the number of slots planned, if any; beside what waits is the time it takes.
     """
 
-    def __init__(self, feed: Feed, console: Console, slots: int | None = None) -> None:
+    def __init__(self, feed: Feed | LeadStream, console: Console, slots: int | None = None) -> None:
         self.feed = feed
         self.console = console
         self.slots = slots

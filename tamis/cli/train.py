@@ -5,7 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from tamis.cli.options import ON_BAD, add_kind_option, add_training_options, positive
+from tamis.cli.options import (
+    ON_BAD,
+    add_kind_option,
+    add_training_options,
+    add_worker_options,
+    positive,
+)
 
 HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
@@ -17,6 +23,7 @@ EXAMPLES = """examples:
   tamis train rows.parquet --label kind --model mynet:build --on-bad quarantine
   tamis train clicks.csv --label clicked --corrections old-run/decisions.jsonl --out new-run
   tamis train clicks.csv --label clicked --log tensorboard
+  tamis train clicks.csv --label clicked --workers 2
   tamis train clicks.csv --label clicked --kind zip=category note=text --dry-run
   tamis train --config tamis-run/run.toml --seed 1 --out second-run
 
@@ -45,10 +52,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--slots", type=positive, help="slots in all (default: by the size of the table)")
     add("--on-bad", choices=ON_BAD, default="skip", help="bad rows (default skip)")
     add_training_options(parser)
+    add_worker_options(parser)
 
 
 def run(options: Namespace) -> int:
     """Train on the file, then write the model, the log and the suspects."""
+    from tamis.cli.table_crew import table_in_crew
     from tamis.cli.train_table import train_table
+    from tamis.cli.workers import train_on_workers
 
-    return train_table(options)
+    return train_on_workers(options, train_table, table_in_crew)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ from tamis.cli.stream_classes import (
     with_classes,
 )
 from tamis.cli.stream_progress import Progress
+from tamis.distributed.stream import LeadStream
 from tamis.errors import UsageError
 from tamis.runs import RunFiles, RunMetadata, read_metadata
 from tamis.selectors import Selector
@@ -58,21 +59,22 @@ from tamis.sources import (
     infer_schema,
     open_source,
 )
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.redaction import redact
 from tamis.sources.rows import has_inputs
 from tamis.sources.scaling import measure_columns
-from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
 from tamis.training.folder import has_checkpoint
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 from tamis.training.signals import StopSignal
+
+T = TypeVar("T")
 
 
 def train_stream(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
     check_options(options)
-    console = plain_console()
     selector = build_selector(options.selector, options.set)
-    loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
     rejects = Rejects(options.out / RunFiles.rejects)
     if not resumes(options):
         rejects.clear()  # those of an earlier run
@@ -85,35 +87,50 @@ def train_stream(options: Namespace) -> int:
             raise KeyboardInterrupt
         classes = classes_of(options, schema)
         validator = Validator(len(classes), rejects=rejects, max_classes=limit_of(options))
-        trainer = stream_trainer(options, schema, inputs, selector, validator)
+        trainer = stream_trainer(options, schema, inputs, selector, validator, build_trainer)
         feed.scale = scale_of(trainer.model)
-        shape = tuple(inputs.shape[1:])
-        named = schema.names if schema and len(shape) == 1 else ()
-        metadata = RunMetadata(
-            redact(options.address), classes, shape, named, options.slots,
-            trainer.settings() | {"rows_per_slot": options.rows_per_slot},
-            options=options_of_run(options),
-        )  # fmt: skip
-        with open_run(
-            options,
-            trainer,
-            metadata,
-            settings=stream_settings(options),
-            loggers=loggers,
-            schema=schema,
-            secret=() if redact(options.address) == options.address else ("address",),
-        ) as run:
-            with Progress(feed, console, options.slots) as progress:
-                try:
-                    for slot in run.train(feed, options.slots):
-                        progress.update(slot)
-                except TooManyBadError as error:
-                    error.add_note(f"See {rejects.path}. {hint_for(rejects, options)}".rstrip())
-                    raise
-                except ReplacedError as error:
-                    error.add_note("--resume --skip-lost goes past what cannot be read again.")
-                    raise
-            suspects = run.finish()
+        return run_stream(options, trainer, feed, schema, inputs)
+
+
+def run_stream(
+    options: Namespace,
+    trainer: RecordedTrainer,
+    feed: Feed | LeadStream,
+    schema: Schema | None,
+    inputs: Tensor,
+    checkpoints: RunCheckpoints | None = None,
+) -> int:
+    """Train on a stream, and print what came of it."""
+    console = plain_console()
+    loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
+    shape, rejects = tuple(inputs.shape[1:]), trainer.validator.rejects
+    named = schema.names if schema and len(shape) == 1 else ()
+    metadata = RunMetadata(
+        redact(options.address), classes_of(options, schema), shape, named, options.slots,
+        trainer.settings() | {"rows_per_slot": options.rows_per_slot},
+        options=options_of_run(options),
+    )  # fmt: skip
+    with open_run(
+        options,
+        trainer,
+        metadata,
+        settings=stream_settings(options),
+        loggers=loggers,
+        schema=schema,
+        checkpoints=checkpoints,
+        secret=() if redact(options.address) == options.address else ("address",),
+    ) as run:
+        with Progress(feed, console, options.slots) as progress:
+            try:
+                for slot in run.train(feed, options.slots):
+                    progress.update(slot)
+            except TooManyBadError as error:
+                error.add_note(f"See {rejects.path}. {hint_for(rejects, options)}".rstrip())
+                raise
+            except ReplacedError as error:
+                error.add_note("--resume --skip-lost goes past what cannot be read again.")
+                raise
+        suspects = run.finish()
         stats = feed.stats()
     counts = f"{stats.seen} records, {stats.bad} bad, {stats.dropped} dropped"
     counts += f", {stats.lost} lost" if stats.lost else ""
@@ -134,8 +151,10 @@ def resumes(options: Namespace) -> bool:
     return options.resume and has_checkpoint(options.out)
 
 
-def open_feed(options: Namespace, rejects: Rejects) -> Feed:
-    """Open the source, with the rule that turns its records into rows."""
+def open_feed(
+    options: Namespace, rejects: Rejects, part: Part = COMPLETE, events: bool = True
+) -> Feed:
+    """Open a part of the source, with the rule that turns its records into rows."""
     check_classes(options)
     if options.wait_seconds is not None and not (options.time and options.wait_seconds > 0):
         raise UsageError("--wait-seconds is a time above 0, and needs --time.")
@@ -152,11 +171,12 @@ def open_feed(options: Namespace, rejects: Rejects) -> Feed:
         source = open_source(
             options.address, rows=options.rows_per_slot, follow=options.follow,
             patience=options.patience, linger=options.linger, skip_lost=options.skip_lost,
+            part=part,
         )  # fmt: skip
         ahead = ReadAhead(source, max(options.queue, options.rows_per_slot), options.policy)
     except (SourceError, ValueError) as error:
         raise UsageError(str(error)) from None
-    return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad, events=True)
+    return Feed(ahead, to_row, rejects=rejects, most_bad=options.most_bad, events=events, part=part)
 
 
 def learn_schema(options: Namespace, feed: Feed) -> Schema | None:
@@ -236,7 +256,8 @@ def stream_trainer(
     inputs: Tensor,
     selector: Selector,
     validator: Validator,
-) -> Trainer:
+    build: Callable[..., T],
+) -> T:
     """Build the model and the trainer; columns of categories or texts have the model for tables."""
     classes, shape = validator.classes or 0, tuple(inputs.shape[1:])
     given: str = options.model or (TABLE_MODEL if schema and schema.is_mixed else "")
@@ -246,7 +267,7 @@ def stream_trainer(
         torch.manual_seed(options.seed)  # dropout draws from torch's own generator
         model = sized.model(schema.layout, classes, inputs, options.seed)
         optimizer = sized.optimizer(model, options.rate)
-        return build_trainer(
+        return build(
             options, model, selector, classes, validator, optimizer, waiting=room_of(options)
         )
     fill_in(options, PLAIN)
@@ -257,7 +278,7 @@ def stream_trainer(
     if schema and len(shape) == 1:  # codes and n-grams have no scale
         mean[schema.layout.numbers :], deviation[schema.layout.numbers :] = 0, 1
     model = build_model(options, shape, classes, mean, deviation)
-    return build_trainer(options, model, selector, classes, validator, waiting=room_of(options))
+    return build(options, model, selector, classes, validator, waiting=room_of(options))
 
 
 def room_of(options: Namespace) -> WaitingRoom:

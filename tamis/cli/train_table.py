@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -43,10 +44,12 @@ from tamis.runs import RunFiles, RunMetadata
 from tamis.runs.confusion import ConfusionCounts, write_test_counts
 from tamis.selectors import Selector
 from tamis.sources import Rejects, Table, Validator, open_table
-from tamis.training import Trainer
 from tamis.training.defaults import TableSettings
 from tamis.training.kind_defaults import FeatureSettings, PictureSettings, settings_for
+from tamis.training.positions import Positioned
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 
+T = TypeVar("T")
 PICTURE_MODEL = cnn.__name__
 ANNOTATORS = "annotator_names"
 """Names of annotators in the order of their numbers, among the options that a run keeps."""
@@ -60,8 +63,6 @@ def train_table(options: Namespace) -> int:
     """Train on a file, then write the model, the log and the suspects."""
     if not options.dry_run:
         check_options(options)
-    if options.encoder and not options.text:
-        raise UsageError("--encoder encodes a column of text: name it by --text.")
     console = plain_console()
     selector = build_selector(options.selector, options.set)
     validator = Validator(on_bad=options.on_bad, rejects=Rejects(options.out / RunFiles.rejects))
@@ -71,11 +72,22 @@ def train_table(options: Namespace) -> int:
         options.results.update(**table_results(table))
         return 0
     validator.classes = len(table.classes)
-    trainer = table_trainer(options, table, selector, validator)
+    trainer = table_trainer(options, table, selector, validator, build_trainer)
     validator.scale = scale_of(trainer.model)
     table = replace(table, rows_per_slot=options.rows_per_slot)
+    return run_table(options, table, trainer, table.play())
+
+
+def run_table(
+    options: Namespace,
+    table: Table,
+    trainer: RecordedTrainer,
+    stream: Positioned,
+    checkpoints: RunCheckpoints | None = None,
+) -> int:
+    """Train on a table, and print what came of it."""
+    console, slots = plain_console(), options.slots
     test = read_test(options, table)
-    slots = options.slots
     settings = trainer.settings() | {"rows_per_slot": options.rows_per_slot}
     known = {} if table.crowd is None else {ANNOTATORS: list(table.crowd.names)}
     metadata = RunMetadata(
@@ -90,9 +102,10 @@ def train_table(options: Namespace) -> int:
         loggers=open_loggers(options, settings),
         schema=table.schema,
         evaluate=(lambda: trainer.accuracy(*test)) if test else None,
+        checkpoints=checkpoints,
     ) as run:
         with Bar(options.file.name, max(0, slots - trainer.slots), console) as bar:
-            for slot in run.train(table.play(), slots, continue_after_end=True):
+            for slot in run.train(stream, slots, continue_after_end=True):
                 bar.advance(slot_note(slot))
         with RowCount("looking for suspects", console) as count:
             suspects = run.finish(
@@ -100,8 +113,8 @@ def train_table(options: Namespace) -> int:
             )
         if test:
             write_test_counts(run.folder, count_predictions(trainer, table, test, options.test))
-    if not len(trainer.buffer):
-        why = validator.rejects.summary()
+    if not trainer.held_count:
+        why = trainer.validator.rejects.summary()
         raise UsageError(f"{options.file} has no row that can be trained on. {why}")
     print_outcome(run, console, f"of {slots}")
     options.results.update(**run_results(run, suspects))
@@ -117,6 +130,8 @@ def train_table(options: Namespace) -> int:
 
 def read_table(options: Namespace, validator: Validator, console: Console) -> Table:
     """Open the file, and show how many rows have been read where that takes long."""
+    if options.encoder and not options.text:
+        raise UsageError("--encoder encodes a column of text: name it by --text.")
     with RowCount(f"reading {options.file.name}", console) as count:
         return open_table(
             options.file, options.label, validator, id_column=options.id,
@@ -136,26 +151,30 @@ def counted(table: Table, count: RowCount) -> Iterator[tuple[Samples, list[str]]
 
 
 def table_trainer(
-    options: Namespace, table: Table, selector: Selector, validator: Validator
-) -> Trainer:
+    options: Namespace,
+    table: Table,
+    selector: Selector,
+    validator: Validator,
+    build: Callable[..., T],
+) -> T:
     """Build the model and the trainer; what no option gives follows the size of the table."""
     classes, shape = len(table.classes), table.input_shape
     sized = settings_for(table)
     other = {PictureSettings: PICTURE_MODEL, FeatureSettings: mlp.__name__}.get(type(sized))
     if other and options.model in (None, other):
-        return sized_trainer(options, table, selector, validator, model=other, sized=sized)
+        return sized_trainer(options, table, selector, validator, build, model=other, sized=sized)
     if len(shape) > 1 or (options.model or TABLE_MODEL).lower() != TABLE_MODEL.lower():
         slots = max(-(-table.rows // (options.rows_per_slot or 10)), MIN_SLOTS)
         fill_in(options, PLAIN | {"rows_per_slot": 10, "slots": slots})
         check_model(options, table.schema)
         model = build_model(options, shape, classes, table.mean, table.deviation)
-        return build_trainer(options, model, selector, classes, validator, waiting=room_of(table))
+        return build(options, model, selector, classes, validator, waiting=room_of(table))
     slots = options.slots or sized.slots
     fill_in(options, {"model": TABLE_MODEL, **sized_options(sized, slots)})
     torch.manual_seed(options.seed)  # dropout draws from torch's own generator
     model = sized.model(table.schema.layout, classes, table.sample, options.seed)
     optimizer = sized.optimizer(model, options.rate)
-    return build_trainer(
+    return build(
         options, model, selector, classes, validator, optimizer, sized.augment, room_of(table)
     )
 
@@ -165,16 +184,17 @@ def sized_trainer(
     table: Table,
     selector: Selector,
     validator: Validator,
+    build: Callable[..., T],
     *,
     model: str,
     sized: TableSettings,
-) -> Trainer:
+) -> T:
     """Build a model of its name and its trainer; what no option gives follows the size."""
     slots = options.slots or sized.slots
     fill_in(options, {"model": model, **sized_options(sized, slots)})
     built = build_model(options, table.input_shape, len(table.classes), table.mean, table.deviation)
     optimizer = sized.optimizer(built, options.rate)
-    return build_trainer(
+    return build(
         options, built, selector, len(table.classes), validator, optimizer, sized.augment,
         room_of(table),
     )  # fmt: skip
@@ -209,7 +229,7 @@ def read_test(options: Namespace, table: Table) -> tuple[Tensor, Tensor] | None:
 
 
 def count_predictions(
-    trainer: Trainer, table: Table, test: tuple[Tensor, Tensor], file: Path
+    trainer: RecordedTrainer, table: Table, test: tuple[Tensor, Tensor], file: Path
 ) -> ConfusionCounts:
     """Return predictions of the averaged weights for a test table, beside its labels."""
     predicted = trainer.averaged.logits(test[0].to(trainer.device)).argmax(dim=1).tolist()

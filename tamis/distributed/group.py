@@ -14,6 +14,8 @@ from typing import Self
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from tamis.errors import TamisError
 
@@ -60,7 +62,16 @@ class Ranks:
                 return cls(device=device)
             backend = "gloo" if device == "cpu" else "nccl"
             with connected():
-                dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+                store, rank, size = next(rendezvous("env://"))
+                # torchrun's own store outlives a restart, and has the addresses of dead ranks.
+                attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+                dist.init_process_group(
+                    backend,
+                    store=PrefixStore(f"attempt-{attempt}", store),
+                    rank=rank,
+                    world_size=size,
+                    timeout=timedelta(seconds=timeout),
+                )
             atexit.register(disconnect)
         return cls(dist.get_rank(), dist.get_world_size(), device)
 
@@ -76,18 +87,18 @@ class Ranks:
                 meanwhile()
             return mine[None]
         everyone = mine.new_empty(self.size, *mine.shape)
-        with self._counting(name, (self.size - 1) * mine.nbytes):
+        with self.counting(name, (self.size - 1) * mine.nbytes):
             crossing = all_gather(everyone, mine.contiguous()[None], async_op=True)
         if meanwhile:
             meanwhile()
-        with self._counting(name, 0):
+        with self.counting(name, 0):
             crossing.wait()
         return everyone
 
     def add(self, name: str, mine: Tensor) -> Tensor:
         """Return the sum of the tensors of all ranks, in place."""
         if self.size > 1:
-            with self._counting(name, 2 * (self.size - 1) * mine.nbytes // self.size):
+            with self.counting(name, 2 * (self.size - 1) * mine.nbytes // self.size):
                 dist.all_reduce(mine)
         return mine
 
@@ -103,7 +114,8 @@ class Ranks:
         return bool(self.gather("word", torch.tensor([mine], device=self.device)).all())
 
     @contextmanager
-    def _counting(self, name: str, size: int) -> Iterator[None]:
+    def counting(self, name: str, size: int) -> Iterator[None]:
+        """Count bytes and seconds of what crosses meanwhile; raise where a connection breaks."""
         started = perf_counter()
         with connected():
             yield

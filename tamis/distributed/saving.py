@@ -52,11 +52,17 @@ class RankCheckpoints:
         """List the slots that there are checkpoints of, oldest first, damaged or not."""
         return [slot for slot in self._started() if self._part(slot, COMMON).generations()]
 
-    def save(self, trainer: RankTrainer, offsets: Sequence[Any] | None = None) -> None:
+    def save(
+        self,
+        trainer: RankTrainer,
+        offsets: Sequence[Any] | None = None,
+        others: Mapping[str, object] | None = None,
+    ) -> None:
         """Save a checkpoint; every rank calls it after the same slot, and returns once it is safe.
 
-        `offsets` are JSON: where the source of each shard here goes on. All ranks
-        raise `NotSavedError` where one of them could not write.
+        `offsets` are JSON: where the source of each shard here goes on. `others` are further parts,
+        by name, that the first rank saves. All ranks raise `NotSavedError` where one of them could
+        not write.
         """
         offsets = [None] * len(trainer.own) if offsets is None else offsets
         slot, ranks, trouble = trainer.slots, trainer.ranks, None
@@ -72,7 +78,7 @@ class RankCheckpoints:
         if ranks.all_true(trouble is None):
             try:
                 if ranks.number == 0:
-                    self._part(slot, COMMON).save(trainer)
+                    self._part(slot, COMMON).save(trainer, others=others)
             except NotSavedError as error:
                 trouble = error
         if not ranks.all_true(trouble is None):
@@ -82,15 +88,21 @@ class RankCheckpoints:
         if ranks.number == 0:
             self._tidy(self.slots()[-KEPT:])
 
-    def load(self, trainer: RankTrainer, allow_mismatch: bool = False) -> list[Any]:
+    def load(
+        self,
+        trainer: RankTrainer,
+        allow_mismatch: bool = False,
+        others: Mapping[str, object] | None = None,
+    ) -> list[Any]:
         """Restore the newest checkpoint that every rank can read, and return its offsets.
 
-        Every rank calls it. Where there is no checkpoint at all, each shard's offset is None.
+        Every rank calls it, the first one with the `others` that it has saved. Where there is no
+        checkpoint at all, each shard's offset is None.
         """
         ranks, slots, trouble = trainer.ranks, self._agreed(trainer.ranks), None
         for slot in slots:
             try:
-                offsets = self._restore(slot, trainer, allow_mismatch)
+                offsets = self._restore(slot, trainer, allow_mismatch, others)
                 trouble = None
             except RefusedError as error:
                 trouble = error
@@ -102,8 +114,24 @@ class RankCheckpoints:
             raise trouble or RefusedError("Another rank could not read its part of any checkpoint.")
         return [None] * len(trainer.own)
 
-    def _restore(self, slot: int, trainer: RankTrainer, allow_mismatch: bool) -> list[Any]:
-        self._part(slot, COMMON).load(trainer, allow_mismatch=allow_mismatch)
+    def clear(self) -> None:
+        """Remove all checkpoints; one rank calls it."""
+        self._tidy(())
+
+    def read_offset(self) -> Any:
+        """Return the offset of the first shard in the newest checkpoint; None where none is."""
+        for slot in reversed(self.slots()):
+            return self._part(slot, "shard-0").read_offset()
+        return None
+
+    def _restore(
+        self,
+        slot: int,
+        trainer: RankTrainer,
+        allow_mismatch: bool,
+        others: Mapping[str, object] | None,
+    ) -> list[Any]:
+        self._part(slot, COMMON).load(trainer, others, allow_mismatch)
         parts = [(shard, self._part(slot, f"shard-{shard.number}")) for shard in trainer.shards]
         return [part.load(shard, allow_mismatch=allow_mismatch).offset for shard, part in parts]
 

@@ -10,6 +10,7 @@ from tamis.sources.files import Files
 from tamis.sources.kafka_topic import KafkaTopic
 from tamis.sources.messages import Pace, Start
 from tamis.sources.nats_stream import NatsStream
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.protocol import Decode, Source, SourceError, from_json
 from tamis.sources.redaction import redact
 from tamis.sources.redis_stream import RedisStream
@@ -25,6 +26,7 @@ def open_source(
     start: Start = "first",
     skip_lost: bool = False,
     decode: Decode = from_json,
+    part: Part = COMPLETE,
 ) -> Source:
     """Return the source at an address; secrets in it are never printed.
 
@@ -35,25 +37,27 @@ def open_source(
     `kafka://user:password@host:9092,host:9092/TOPIC?group=G`, and any setting of its client.
     `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
     seconds without a message, and never by itself; `linger` is that of `Pace`. `skip_lost` goes
-    past what cannot be read again.
+    past what cannot be read again. One of several readers has a `part`: files by their names, a
+    consumer of its own of Redis.
     """
     text = str(address)
     scheme, separator, _ = text.partition("://")
     if not separator or scheme not in BROKERS:
         return Files(
             text, rows=rows, follow=follow, patience=patience if follow else None,
-            skip_lost=skip_lost, decode=decode,
+            skip_lost=skip_lost, decode=decode, part=part,
         )  # fmt: skip
     parts, settings = split(text)
     pace = Pace(rows=rows, linger=linger, patience=patience)
     if scheme in ("redis", "rediss"):
         stream, group = (take(settings, name, text) for name in ("stream", "group"))
-        consumer, payload = settings.pop("consumer", "tamis"), settings.pop("payload", None)
-        claim = seconds(settings.pop("claim", "600"), text)
+        payload = settings.pop("payload", None)
+        consumer, claim = consumer_of(settings, text, part)
         return RedisStream(
             rest(parts, settings), stream, group, consumer=consumer, payload=payload,
             claim=claim, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
         )  # fmt: skip
+    check_complete(part, text)
     if scheme in ("nats", "tls"):
         stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
         subject = settings.pop("subject", None)
@@ -75,6 +79,22 @@ def open_source(
 
 
 BROKERS = ("redis", "rediss", "nats", "tls", "kafka", "kafkas")
+
+
+def consumer_of(settings: dict[str, str], address: str, part: Part) -> tuple[str, float | None]:
+    """Return the name of a consumer of Redis, and after how long another one counts as dead.
+
+    One of several parts claims nothing: what another was sent may be trained on already.
+    """
+    name = settings.pop("consumer", "tamis")
+    claim = seconds(settings.pop("claim", "600"), address)
+    return (name, claim) if part.of == 1 else (f"{name}-{part.number}", None)
+
+
+def check_complete(part: Part, address: str) -> None:
+    """Refuse a part of what can be read by one reader only."""
+    if part.of > 1:
+        raise SourceError(f"{redact(address)} cannot be read in parts yet: Redis and files can.")
 
 
 def split(address: str) -> tuple[SplitResult, dict[str, str]]:

@@ -16,6 +16,7 @@ from tamis.data import Events, Samples
 from tamis.errors import TamisError, as_clause
 from tamis.sources.ahead import ReadAhead
 from tamis.sources.annotator_column import annotators_of
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.protocol import BadRecordError, Batch, Source, Unreadable
 from tamis.sources.rejects import Rejects, abbreviate
 from tamis.sources.rows import Row, ToRow, open_numbers, without_unused
@@ -80,6 +81,7 @@ class Feed:
     most_bad: largest share of rejected records, among the last `judged` and at the stream's end.
     judged: number of records that the share is taken over.
     events: whether rows and labels may come apart.
+    part: which part the source is, so that rows are numbered otherwise than those of other parts.
 
     Rows must be finite after `scale`, too, where one is set. `arrived` has the records of the last
     samples by the ids of their rows, where a schema reads them. Names of new classes and annotators
@@ -96,21 +98,19 @@ class Feed:
         most_bad: float = 0.5,
         judged: int = 1_000,
         events: bool = False,
+        part: Part = COMPLETE,
     ) -> None:
-        self.source = source
-        self.events = events
-        self.to_row = to_row
+        self.source, self.to_row = source, to_row
+        self.events, self.part = events, part
         self.rejects = Rejects() if rejects is None else rejects
         self.most_bad = most_bad
         self.scale: Scaling | None = None
         self._peeked: deque[Batch] = deque()
         self._batches: Iterator[Batch] | None = None
         self._recent: deque[bool] = deque(maxlen=judged)
-        self._recent_bad = 0
-        self._unjudged = False
-        self._last = ""
+        self._recent_bad, self._unjudged = 0, False
+        self._last, self._closed = "", False
         self._late: float | None = None
-        self._closed = False
         self.arrived: dict[int, Mapping[str, Any]] = {}
         self.seek(offset or {})
 
@@ -279,7 +279,7 @@ class Feed:
         rows: list[Row] = []
         self.arrived = {}
         for record, position, found in zip(batch.records, batch.positions, made, strict=True):
-            number, self._seen = self._seen, self._seen + 1
+            number, self._seen = self.part.numbered(self._seen), self._seen + 1
             self._note(isinstance(found, BadRecordError))
             if isinstance(found, BadRecordError):
                 self._last = str(found)

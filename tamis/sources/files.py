@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 from tamis.sources.found import Found, found_of, relative
 from tamis.sources.messages import LOG, warn_of_lost
 from tamis.sources.parquet import IncompleteFileError, Parquet
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.protocol import (
     Batch,
     Decode,
@@ -58,6 +59,7 @@ class Files:
     skip_lost: where a file was changed and what was read of it is nowhere, warn and read it from
         its beginning, instead of raising.
     decode: turns a line of JSON into a record.
+    part: of several readers, each reads some of the files, by their names.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Files:
         patience: float | None = None,
         skip_lost: bool = False,
         decode: Decode = from_json,
+        part: Part = COMPLETE,
     ) -> None:
         from fsspec.core import url_to_fs
 
@@ -80,6 +83,7 @@ class Files:
         self.patience = patience
         self.skip_lost = skip_lost
         self.decode = decode
+        self.part = part
         self.waiting: set[str] = set()
         """Files that are not complete yet."""
         try:
@@ -282,7 +286,7 @@ class Files:
             raise SourceError(
                 f"{self} finds no file that ends in one of {', '.join(ENDINGS)} to read."
             )
-        return sorted(files)
+        return sorted(file for file in files if self.part.has(file.name))
 
     def _read_file(self, file: Found, offset: Mapping[str, Any]) -> Iterator[Batch]:
         position, mark, _ = offset.get(file.name, (0, None, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -154,12 +155,8 @@ class HoldingTrainer(ValidatedTrainer):
         on before about the same ids. The rows are a sample of all, drawn at random. Labels that are
         wrong are still those of the rows: call `relabel` and `remove` after it.
         """
-        if len(ids) != len(right) or (len(right) and not set(right.tolist()) <= {-1, 0, 1}):
-            raise ValueError(f"An audit has 1, 0 or -1 for each id, got {right.tolist()}.")
-        ids, right = ids.to(self.device), right.to(self.device, torch.int8)
-        for part in (self.tracker, self.selector):
-            if isinstance(part, Audited):
-                part.audit(ids, right)
+        ids, right = ids.to(self.device), right.to(self.device)
+        pass_audit((self.tracker, self.selector), ids, right)
 
     def state_dict(self) -> State:
         """Return all that the next slots depend on and that changes; see `BaseTrainer`."""
@@ -250,3 +247,12 @@ class HoldingTrainer(ValidatedTrainer):
         found = held[at]
         self._remove_held(ids)
         return replace(found, uses=torch.zeros_like(found.uses), features=None)
+
+
+def pass_audit(parts: Sequence[object], ids: Tensor, right: Tensor) -> None:
+    """Pass to those parts that learn from it which rows came with a right label."""
+    if len(ids) != len(right) or (len(right) and not set(right.tolist()) <= {-1, 0, 1}):
+        raise ValueError(f"An audit has 1, 0 or -1 for each id, got {right.tolist()}.")
+    for part in parts:
+        if isinstance(part, Audited):
+            part.audit(ids, right.to(torch.int8))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
 
 from tamis.data import Events, Samples
 from tamis.sources.validation import pair_of, samples_of, text_fault
@@ -44,6 +46,23 @@ class Rereadable(Protocol):
 
     def records(self, rows: Collection[int]) -> dict[int, dict[str, str]]:
         """Return rows by number as they were written, cells by column."""
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A stream that has the records of the rows that it yielded last, as `Feed` does."""
+
+    @property
+    def arrived(self) -> Mapping[int, Mapping[str, Any]]:
+        """Records by the ids of their rows."""
+
+
+@runtime_checkable
+class InputsElsewhere(Protocol):
+    """A stream whose rows are in other processes: only some of their inputs are here."""
+
+    def here(self, samples: Samples) -> Tensor:
+        """Return which of the rows that arrived have their inputs."""
 
 
 class Counted:
@@ -93,3 +112,14 @@ def as_arrived(item: Any, first_id: int) -> Samples | Events | None:
         return item
     inputs, labels = pair_of(item)
     return None if text_fault(inputs, labels) else samples_of(inputs, labels, first_id)
+
+
+def with_inputs(
+    stream: object, samples: Samples | None, names: Sequence[str] | None
+) -> tuple[Samples | None, Sequence[str] | None]:
+    """Return the rows that arrived whose inputs are here, and their ids as text."""
+    if samples is None or not isinstance(stream, InputsElsewhere):
+        return samples, names
+    kept = stream.here(samples)
+    left = None if names is None else [names[row] for row in kept.nonzero()[:, 0].tolist()]
+    return samples[kept], left

@@ -32,8 +32,8 @@ from tamis.sources import Feed, Schema, write_schema
 from tamis.sources.rows import open_numbers
 from tamis.sources.validation import BadInputError
 from tamis.training.annotated import AnnotatedRows
-from tamis.training.positions import Rereadable
-from tamis.training.trainer import Trainer
+from tamis.training.positions import Recorded, Rereadable, with_inputs
+from tamis.training.protocol import RecordedTrainer
 
 OF_ONE_RUN = (
     RunFiles.estimates,
@@ -64,7 +64,7 @@ class RunRecorder:
     def __init__(
         self,
         folder: Path,
-        trainer: Trainer,
+        trainer: RecordedTrainer,
         metadata: RunMetadata,
         corrections: Path | None = None,
         schema: Schema | None = None,
@@ -184,7 +184,7 @@ class RunRecorder:
         else:
             samples = came
         self._name_classes()
-        if self.table and isinstance(self.stream, Feed) and samples is not None:
+        if self.table and isinstance(self.stream, Recorded) and samples is not None:
             self.held.update(self.stream.arrived, self.table.pictures)
             self.held.forget(self.trainer.kept_count, self._wanted)
         if self.estimates:
@@ -194,7 +194,7 @@ class RunRecorder:
             with self._counting_failures():
                 self.annotators.update(slot.number)
         with self._counting_failures():
-            self.live.update(slot.number, samples, names)
+            self.live.update(slot.number, *with_inputs(self.stream, samples, names))
         if self.trainer.held_count >= ENOUGH:
             with self._counting_failures():
                 self.draw_audit()
@@ -341,7 +341,7 @@ class RunRecorder:
         return [self.own] if self.given is None else [self.given, self.own]
 
 
-def numbered_classes(trainer: Trainer) -> tuple[str, ...]:
+def numbered_classes(trainer: RecordedTrainer) -> tuple[str, ...]:
     """Return the names of the classes; their numbers where none are known."""
     if trainer.validator.names:
         return trainer.validator.names

@@ -24,9 +24,9 @@ from tamis.sources.validation import BadInputError, finite_rows
 from tamis.training.divergence import DivergedError
 from tamis.training.folder import check_folder, lock_folder
 from tamis.training.positions import Counted, Positioned, as_arrived, as_positioned
+from tamis.training.protocol import RecordedTrainer, RunCheckpoints
 from tamis.training.recorder import RunRecorder
 from tamis.training.signals import StopSignal
-from tamis.training.trainer import Trainer
 
 
 class NotWrittenError(TamisError):
@@ -79,12 +79,13 @@ class TrainingRun:
     others: further parts to save by name, as a scheduler of torch.
     model_info: what a reader of the model's file should know beside shape and classes.
     schema: what the columns are; kept in the folder and in the model's file.
+    checkpoints: what saves the run, in place of `Checkpoints` with these settings.
     """
 
     def __init__(
         self,
         folder: str | Path,
-        trainer: Trainer,
+        trainer: RecordedTrainer,
         metadata: RunMetadata | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
@@ -98,29 +99,28 @@ class TrainingRun:
         others: Mapping[str, object] | None = None,
         model_info: Mapping[str, object] | None = None,
         schema: Schema | None = None,
+        checkpoints: RunCheckpoints | None = None,
     ) -> None:
-        self.folder = Path(folder)
-        self.trainer = trainer
+        self.folder, self.trainer = Path(folder), trainer
         check_folder(self.folder, resume, overwrite)
         make_folder(self.folder)
         self.resume, self.allow_mismatch = resume, allow_mismatch
         self.save_every = save_every
         self.model_info = dict(model_info or {})
         self.loggers = loggers or LoggerGroup(())
-        self.checkpoints = Checkpoints(self.folder / RunFiles.checkpoints, settings)
+        place = self.folder / RunFiles.checkpoints
+        self.checkpoints: RunCheckpoints = checkpoints or Checkpoints(place, settings)
         self.monitor = Monitor(self.folder / RunFiles.log, evaluate)
-        about = metadata or RunMetadata()
-        self.recorder = RunRecorder(self.folder, trainer, about, corrections, schema)
-        self.stop = StopSignal()
-        self.resumed = self.finished = False
-        self.save_error = ""
+        metadata = metadata or RunMetadata()
+        self.recorder = RunRecorder(self.folder, trainer, metadata, corrections, schema)
+        self.stop, self.save_error = StopSignal(), ""
+        self.resumed = self.finished = self._in_step = False
         self.saved_slot: int | None = None
         self._others = {"monitor": self.monitor, "recorder": self.recorder, **(others or {})}
         self._stream: Positioned = Counted(())
         self._saved_at = monotonic()
         self._offset: Any = None
         self._refused: Any = None  # offset before samples that were refused
-        self._in_step = False
         self._unwritten: dict[str, str] = {}
         self._stack = ExitStack()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tamis.sources import Feed, Journal, Schema, SchemaRows
-from tamis.training import Trainer
+from tamis.training.protocol import RecordedTrainer
 from tamis.web.service_records import Roles
 from tamis.web.uploaded import UploadedPictures
 
@@ -29,7 +29,11 @@ class JournalFeed(Feed):
     """
 
     def __init__(
-        self, journal: Journal, schema: Schema, trainer: Trainer, annotators: Sequence[str] = ()
+        self,
+        journal: Journal,
+        schema: Schema,
+        trainer: RecordedTrainer,
+        annotators: Sequence[str] = (),
     ) -> None:
         roles, validator = Roles.of(schema), trainer.validator
         named = None if trainer.annotators is None else roles.annotator

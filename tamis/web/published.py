@@ -11,13 +11,13 @@ from torch import Tensor
 from tamis.checkpoint import State
 from tamis.model_view import ModelView
 from tamis.model_view.memory import state_of
-from tamis.training import Trainer
+from tamis.training.protocol import RecordedTrainer
 
 
 class Copy:
     """A copy of a model, which one thread at a time uses."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: RecordedTrainer) -> None:
         self.view = ModelView(trainer.best_model())
         self.slot = trainer.slots
         self.lock = Lock()
@@ -51,7 +51,7 @@ class PublishedModel:
     that neither thread waits for the other. Call it between two slots, in the trainer's thread.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: RecordedTrainer) -> None:
         self.trainer = trainer
         self._current, self._spare = Copy(trainer), Copy(trainer)
 
@@ -88,7 +88,7 @@ class PublishedModel:
             return Prediction(found.float().cpu(), copy.slot)
 
 
-def averaged_state(trainer: Trainer) -> State:
+def averaged_state(trainer: RecordedTrainer) -> State:
     """Return the averaged weights, or the weights where no average is kept, not copied."""
     own = state_of(trainer.model)
     return own | (trainer.average.states(trainer.model)[0] if trainer.average else {})

@@ -23,7 +23,7 @@ from tamis.lab.pages.tables_page import (
     names,
     precision,
 )
-from tamis.web.plots import save_png
+from tamis.web.svg import save_png
 
 PART = "measured"
 WRONG = (0.2, 0.4)

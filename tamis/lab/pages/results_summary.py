@@ -31,7 +31,7 @@ from tamis.lab.pages.paper_claims import (
 )
 from tamis.lab.pages.paper_page import complete
 from tamis.lab.table import CLEAN_RATIOS, Line
-from tamis.web.plots import save_png
+from tamis.web.svg import save_png
 
 PART = "summary"
 HOLDS, FAILS, OPEN = "holds", "**does not**", "cannot be judged"

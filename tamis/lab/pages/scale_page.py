@@ -14,6 +14,10 @@ MODEL = (
     "workers", "every", "k", "pool_bytes", "view_bytes", "gradient_bytes", "agreement_s",
     "gradient_s", "select_s", "slot_s", "agreement", "hours",
 )  # fmt: skip
+SIMULATED = (
+    "ranks", "rounds", "real_rounds", "bytes", "with_gloo", "kernel", "pool", "pool_model",
+    "gradients", "gradients_model", "views",
+)  # fmt: skip
 
 
 def tables(folder: Path) -> dict[str, str]:
@@ -24,6 +28,7 @@ def tables(folder: Path) -> dict[str, str]:
         "cost": plain_table(COST, read(folder / "cost.csv")),
         "wire": plain_table(WIRE, read(folder / "wire.csv")),
         "model": plain_table(MODEL, read(folder / "model.csv")),
+        "simulated": plain_table(SIMULATED, read(folder / "simulated.csv")),
     }
 
 

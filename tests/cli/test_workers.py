@@ -1,0 +1,234 @@
+"""`tamis train` and `tamis stream` over ranks: one run, as on one process with the same shards."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tamis.cli.main import main
+from tamis.distributed import RankCheckpoints, Ranks
+from tamis.runs import Decision, Decisions, RunFiles, read_metadata
+from tests.support.brokers import Redis
+from tests.support.ranks.processes import together
+from tests.support.wait import wait_until
+
+ROWS, PER_SLOT, SLOTS = 1600, 2, 500
+CLASSES = ("ant", "bee", "cow")
+SAME = (
+    "model.safetensors", "suspects.csv", "suspects.jsonl", "neighbours.jsonl", "tracked.jsonl",
+    "alarms.jsonl", "rejects.jsonl", "audit.jsonl", "schema.json",
+)  # fmt: skip
+FEW = ["--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", "600", "--save-every", "50"]
+STREAM = ["--inputs", "a", "b", "c", "--classes", *CLASSES, "--scale-rows", "50"]
+Command = Callable[..., list[str]]
+
+
+def rows() -> list[dict[str, str]]:
+    """Return points of three classes, a third of the labels wrong, some without a number."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (ROWS,), generator=generator)
+    points = 3 * torch.eye(3)[labels] + torch.randn(ROWS, 3, generator=generator)
+    wrong = torch.rand(ROWS, generator=generator) < 0.3
+    given = torch.where(wrong, (labels + 1) % 3, labels).tolist()
+    found = []
+    for number, ((a, b, c), kind) in enumerate(zip(points.tolist(), given, strict=True)):
+        cells = {"a": str(a), "b": "none" if number % 40 == 9 else str(b), "c": str(c)}
+        found.append({"name": f"row-{number}", **cells, "kind": CLASSES[kind]})
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    records = rows()
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    (folder / "logs").mkdir()
+    for part in range(6):
+        lines = (json.dumps(row) + "\n" for row in records[part::6])
+        (folder / "logs" / f"{part}.jsonl").write_text("".join(lines))
+    decisions = Decisions(folder / "given.jsonl")
+    for number in range(0, ROWS, 50):
+        decisions.decide(Decision(f"row-{number}", "relabel", "ant"), sync=False)
+        decisions.decide(Decision(f"row-{number + 1}", "drop"), sync=False)
+    return folder
+
+
+@pytest.fixture(params=["train", "stream"])
+def command(request: pytest.FixtureRequest, place: Path) -> Command:
+    """Return the command line of either command on the same rows."""
+    source = place / ("rows.csv" if request.param == "train" else "logs")
+    more = [] if request.param == "train" else STREAM
+    start = [request.param, str(source), "--label", "kind", "--id", "name", *more, *FEW]
+    given = ["--corrections", str(place / "given.jsonl")]
+    return lambda out, *words: [*start, *given, "--out", str(out), *map(str, words)]
+
+
+def work(ranks: Ranks, words: list[str]) -> int:
+    """Be one rank of a command."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        return main(words)
+
+
+def on_two(words: Sequence[str]) -> None:
+    assert together(work, 2, [*words, "--workers", "2"]) == [0, 0]
+
+
+def assert_same(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert content(one / name) == content(other / name), name
+    assert log_of(one) == log_of(other)
+    assert read_metadata(one).wrong == read_metadata(other).wrong
+
+
+def content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def log_of(out: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (out / RunFiles.log).read_text().splitlines()]
+    return [{key: line[key] for key in line if "seconds" not in key} for line in lines]
+
+
+def test_two_workers_are_one_process_with_the_same_shards(command: Command, tmp_path: Path) -> None:
+    """Picks show in loss, weights and counts of every slot; decisions are of before and after."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert main(command(one, "--slots", SLOTS, "--shards", 2)) == 0
+    on_two(command(two, "--slots", SLOTS))
+    assert_same(one, two)
+    assert len(log_of(one)) >= 400
+    assert (one / RunFiles.suspects).stat().st_size > 1000
+
+
+def test_another_number_of_workers_takes_the_shards_over(command: Command, tmp_path: Path) -> None:
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert main(command(unbroken, "--slots", 200, "--shards", 2)) == 0
+    on_two(command(broken, "--slots", 70))
+    assert main(command(broken, "--slots", 130, "--resume", "--workers", 1)) == 0
+    on_two(command(broken, "--slots", 200, "--resume"))
+    assert_same(unbroken, broken)
+
+
+def test_a_run_in_shards_is_not_resumed_without_them(
+    command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(tmp_path / "run", "--slots", 20, "--shards", 2)) == 0
+    assert main(command(tmp_path / "run", "--slots", 20, "--resume")) == 2
+    assert "was trained in shards: resume it with --workers" in capsys.readouterr().err
+    assert main(command(tmp_path / "alone", "--slots", 20)) == 0
+    assert main(command(tmp_path / "alone", "--slots", 20, "--resume", "--shards", 2)) == 2
+    assert "was not made by workers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--device", "cuda"), ("--annotator", "who"), ("--max-classes", "9"), ("--window", "3")],
+)
+def test_what_workers_cannot_do_is_refused(
+    words: tuple[str, str], place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = ["stream", str(place / "logs"), "--label", "kind", "--out", str(tmp_path / "run")]
+    assert main([*start, *words, "--workers", "2"]) == 2
+    assert f"{words[0]} is not for --workers yet" in capsys.readouterr().err
+
+
+def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-m", "tamis", *words], stdout=quiet, stderr=quiet, env=environment
+    )
+
+
+def ranks_of(launcher: int) -> dict[int, int]:
+    """Return the process ids of the ranks that a launcher has started, by rank."""
+    found = {}
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        lines = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        named = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+        if b"RANK" in named:
+            found[int(named[b"RANK"])] = int(child)
+    return found
+
+
+def wait_for_slot(out: Path, slot: int, process: subprocess.Popen[bytes]) -> None:
+    saved = RankCheckpoints(out / RunFiles.checkpoints)
+
+    def there() -> bool:
+        assert process.poll() is None
+        return any(at >= slot for at in saved.slots())
+
+    wait_until(there, what=f"a checkpoint of slot {slot}")
+
+
+@pytest.mark.slow
+def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_path: Path) -> None:
+    """By torchrun's own launcher: a worker is killed, then the first rank, then Ctrl-C."""
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
+    words = command(broken, "--slots", SLOTS, "--workers", 2)
+    process = launch(words)
+    for rank, slot in ((1, 50), (0, 150)):
+        wait_for_slot(broken, slot, process)
+        os.kill(ranks_of(process.pid)[rank], signal.SIGKILL)
+    wait_for_slot(broken, 250, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() in (0, 130)
+    assert launch([*words, "--resume"]).wait() == 0
+    assert_same(unbroken, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(Redis.missing()), reason=Redis.missing())
+def test_consumers_of_a_group_are_shards(tmp_path: Path) -> None:
+    """Entries that each consumer was sent are its shard; none is trained on twice after a kill."""
+    import redis
+
+    server = Redis(tmp_path)
+    client = redis.Redis(port=server.port)
+    try:
+        for group in ("one", "two"):
+            client.xgroup_create("rows", group, "0", mkstream=True)
+        records = rows()[:1000]
+        for row in records:
+            client.xadd("rows", {**row, "b": row["b"].replace("none", "0")})
+        for group in ("one", "two"):
+            for turn in range(100):
+                client.xreadgroup(group, f"tamis-{turn % 2}", {"rows": ">"}, 10)
+        words = [*("--label", "kind", "--id", "name"), *STREAM, *FEW, "--capacity", "4000"]
+        end = ["--slots", "250", "--patience", "10", "--linger", "inf"]
+        address = f"{server.url}?stream=rows&group="
+        one, two = tmp_path / "one", tmp_path / "two"
+        assert (
+            main(["stream", f"{address}one", *words, *end, "--out", str(one), "--shards", "2"]) == 0
+        )
+        process = launch(
+            ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2"]
+        )
+        wait_for_slot(two, 100, process)
+        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
+        assert process.wait() == 0
+        assert_same(one, two)
+        newest = RankCheckpoints(two / RunFiles.checkpoints).slots()[-1]
+        parts = (two / RunFiles.checkpoints / f"{newest:012d}").glob(
+            "shard-*/*/tensors.safetensors"
+        )
+        ids = torch.cat([load_file(part)["/run/buffer/rows/ids"] for part in parts])
+        assert len(ids) == len(ids.unique()) == len(records)
+        assert client.xpending("rows", "two")["pending"] == 0
+    finally:
+        server.close()
