@@ -136,4 +136,4 @@ def parse(name: str, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise DamagedFileError(f"{name} holds no JSON that can be read") from None
+        raise DamagedFileError(f"{name} holds no readable JSON") from None

@@ -6,6 +6,7 @@ import json
 import tomllib
 from argparse import Action, ArgumentError, ArgumentParser, Namespace, _AppendAction
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def read_toml(parser: ArgumentParser, path: Path) -> dict[str, Any]:
 
 def named_file(parser: ArgumentParser, words: Sequence[str]) -> Path | None:
     """Return the file that the words name by --config."""
-    for word, after in zip(words, [*words[1:], None], strict=True):
+    for word, after in zip_longest(words, words[1:]):
         if word == "--":
             return None
         action = named_option(parser, word)

@@ -15,6 +15,7 @@ from tamis.cli.stream_classes import classes_of, limit_of
 from tamis.cli.train_stream import (
     first_inputs,
     learn_schema,
+    loggers_of,
     open_feed,
     run_stream,
     stream_settings,
@@ -59,7 +60,8 @@ def stream_in_crew(options: Namespace, crew: Crew) -> int:
         lead = crew.lead(member, Rejects(options.out / RunFiles.rejects))
         lead.validator.scale = scale_of(trainer.model)
         stream = LeadStream(lead)
-        return run_stream(options, lead, stream, schema, inputs, crew.checkpoints())
+        found = loggers_of(options)
+        return run_stream(options, lead, stream, found, schema, inputs, crew.checkpoints())
 
 
 def agree_on_schema(

@@ -43,6 +43,7 @@ from tamis.cli.stream_classes import (
 from tamis.cli.stream_progress import Progress
 from tamis.distributed.stream import LeadStream
 from tamis.errors import UsageError
+from tamis.monitoring.logger_group import LoggerGroup
 from tamis.runs import RunFiles, RunMetadata, read_metadata
 from tamis.selectors import Selector
 from tamis.sources import (
@@ -75,6 +76,7 @@ def train_stream(options: Namespace) -> int:
     """Train until the stream, the slots or the patience ends."""
     check_options(options)
     selector = build_selector(options.selector, options.set)
+    loggers = loggers_of(options)
     rejects = Rejects(options.out / RunFiles.rejects)
     if not resumes(options):
         rejects.clear()  # those of an earlier run
@@ -89,20 +91,27 @@ def train_stream(options: Namespace) -> int:
         validator = Validator(len(classes), rejects=rejects, max_classes=limit_of(options))
         trainer = stream_trainer(options, schema, inputs, selector, validator, build_trainer)
         feed.scale = scale_of(trainer.model)
-        return run_stream(options, trainer, feed, schema, inputs)
+        return run_stream(options, trainer, feed, loggers, schema, inputs)
+
+
+def loggers_of(options: Namespace) -> LoggerGroup:
+    """Return the trackers of a stream, without the secrets of its address."""
+    settings = vars(options) | {"address": redact(options.address)}
+    settings.pop("arguments", None)  # they have the address as it was typed
+    return open_loggers(options, settings)
 
 
 def run_stream(
     options: Namespace,
     trainer: RecordedTrainer,
     feed: Feed | LeadStream,
+    loggers: LoggerGroup,
     schema: Schema | None,
     inputs: Tensor,
     checkpoints: RunCheckpoints | None = None,
 ) -> int:
     """Train on a stream, and print what came of it."""
     console = plain_console()
-    loggers = open_loggers(options, vars(options) | {"address": redact(options.address)})
     shape, rejects = tuple(inputs.shape[1:]), trainer.validator.rejects
     named = schema.names if schema and len(shape) == 1 else ()
     metadata = RunMetadata(

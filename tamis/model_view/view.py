@@ -159,7 +159,7 @@ class ModelView:
         """Return the probability of each class at known features: no pass through the model."""
 
         def at_row(state: State, x: Tensor, _: Tensor) -> Tensor:
-            return functional.linear(x, *self._head(state)).softmax(dim=1)
+            return softmax(functional.linear(x, *self._head(state)))
 
         return self._mean(at_row, features)
 

@@ -16,7 +16,7 @@ class Part(NamedTuple):
         """Return whether something of this name, as a file, is in the part.
 
         >>> [Part(number, 2).has("a.jsonl") for number in range(2)]
-        [False, True]
+        [True, False]
         """
         return crc32(name.encode()) % self.of == self.number
 

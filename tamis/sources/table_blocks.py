@@ -108,7 +108,7 @@ def unreadable(path: Path, error: Exception) -> BadInputError:
     """Return the error for a file that is not what its ending promises."""
     kind = path.suffix.lstrip(".").upper()
     names = {"PARQUET": "Parquet", "PQ": "Parquet", "JSONL": "JSON lines", "NDJSON": "JSON lines"}
-    return BadInputError(f"{path} is no {names.get(kind, kind)} file that can be read: {error}")
+    return BadInputError(f"{path} is not a readable {names.get(kind, kind)} file: {error}")
 
 
 def readable(path: Path, parts: Iterator[T], errors: tuple[type[Exception], ...]) -> Iterator[T]:

@@ -160,9 +160,9 @@ class ReviewAPI:
             run = self.run
             known = run.suspects.get(name) or run.audit.get(name) or run.decisions.of(name)
             if known is None:
-                raise BadRequestError("There is not a suspect of this id any more.")
+                raise BadRequestError("There is no suspect of this id any more.")
             if action == "relabel" and not self.run.takes(str(label)):
-                raise BadRequestError("There is not a class of this name.")
+                raise BadRequestError("There is no class of this name.")
             made = self.run.decisions.decide(
                 Decision(
                     name,

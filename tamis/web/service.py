@@ -332,5 +332,5 @@ class Service:
         limit = self.run.trainer.validator.numbers.max_classes or 0
         if text not in self.classes and len(self.classes) >= limit:
             self.refused["class"] += 1
-            raise RequestError(f"There is not a class {text[:100]!r}.", classes=list(self.classes))
+            raise RequestError(f"There is no class {text[:100]!r}.", classes=list(self.classes))
         return text

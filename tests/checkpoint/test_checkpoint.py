@@ -70,7 +70,7 @@ def test_damage_gets_a_sentence(tmp_path: Path) -> None:
         load_model(mlp((2,), 2), path)
     save_model(mlp((2,), 2), path, {})
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ValueError, match="no model file"):
+    with pytest.raises(ValueError, match="not a readable model file"):
         load_model(mlp((2,), 2), path)
 
 

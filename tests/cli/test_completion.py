@@ -15,7 +15,7 @@ from tamis.cli.main import build_parser, main
 
 TYPED = {
     "tr": {"train"},
-    "train --on": {"--on-bad"},
+    "train --on": {"--on-bad", "--on-disk"},
     "train x --on-bad ": {"raise", "skip", "quarantine"},
     "lab au": {"audit"},
     "lab audit --qui": {"--quiet"},

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -51,6 +52,18 @@ model = mlp(data.input_shape, 10)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 batches = torch.arange(len(data.labels)).split(256)
 loader = [(ids, data.inputs[ids], given[ids]) for ids in batches] * 10
+""",
+    "docs/how-to/disk.md": """
+import json
+from pathlib import Path
+import random
+draws = random.Random(0)
+rows = [(draws.random(), draws.random()) for _ in range(200)]
+Path("logs").mkdir()
+lines = [json.dumps({"a": a, "b": b, "kind": "ab"[a < b]}) for a, b in rows]
+Path("logs/one.jsonl").write_text("".join(line + chr(10) for line in lines))
+table = [f"{a},{b},{'ab'[a < b]}" for a, b in rows]
+Path("rows.csv").write_text(chr(10).join(["a,b,kind", *table, ""]))
 """,
     "docs/reliability.md": """
 import torch
@@ -168,8 +181,9 @@ def run_line(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", with_blocks("sh"))
-def test_command_lines_are_some(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_lines_are_some(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(tmp_path)
     for block in blocks_of(page):
         for words in lines_of(block) if block.language == "sh" else ():
             check_line(words)
@@ -178,6 +192,10 @@ def test_command_lines_are_some(page: str, monkeypatch: pytest.MonkeyPatch) -> N
 def check_line(words: list[str]) -> None:
     program, *rest = words
     if program == "tamis":
+        for option, file in pairwise(rest):
+            if option == "--config":  # it is read while the line is parsed
+                Path(file).parent.mkdir(exist_ok=True)
+                Path(file).write_text('file = "rows.csv"\nlabel = "kind"\n')
         build_parser().parse_args(rest)
     elif program == "make":
         assert set(rest) <= TARGETS, words

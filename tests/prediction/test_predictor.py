@@ -230,7 +230,7 @@ def test_damage_gets_a_sentence(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"has no model\.safetensors"):
         tamis.load(tmp_path)
     (tmp_path / "x.safetensors").write_bytes(b"gone")
-    with pytest.raises(DamagedFileError, match="no model file"):
+    with pytest.raises(DamagedFileError, match="not a readable model file"):
         tamis.load(tmp_path / "x.safetensors")
     model, (_, about) = tamis.load(run).model, read_model(run / "model.safetensors")
     for other in (

@@ -83,8 +83,8 @@ WHO = f"ann:{ESCAPED}@127.0.0.1"
     [
         (f"redis://{WHO}:6379/0?group=g", "must have stream="),
         (f"redis://{WHO}:6379/0?stream=s", "must have group="),
-        (f"redis://{WHO}:port/0?stream=s&group=g", "is not an address"),
-        (f"redis://{WHO}:6379/0?stream=s&group=g&odd", "is not an address"),
+        (f"redis://{WHO}:port/0?stream=s&group=g", "is not a readable address"),
+        (f"redis://{WHO}:6379/0?stream=s&group=g&odd", "is not a readable address"),
         (f"redis://{WHO}:6379/0?stream=s&group=g&claim=soon", "must have seconds or never"),
         (f"nats://{WHO}:4222?stream=s", "must have durable="),
         (f"nats://{WHO}:4222?stream=s&durable=d&odd=1", "unknown settings: odd"),

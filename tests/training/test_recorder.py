@@ -140,7 +140,7 @@ def test_all_that_a_page_needs_is_there(run, truth) -> None:
     assert len(near) == 5
     assert all(other.id.startswith("scan-") for other in near)
     page = render_run(Run(folder))
-    assert page.count("<svg") == 5
+    assert page.count('<figure class="chart') >= 5
     assert "<dt>p0</dt>" in page
 
 

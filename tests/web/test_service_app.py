@@ -117,7 +117,7 @@ def test_from_a_row_to_its_label(remote: Remote) -> None:
         ("/predict", {"rows": INPUTS[:2], "ids": ["a"]}, 422, "There are 1 ids for 2 rows."),
         ("/predict", {"rows": INPUTS[:1], "time": "x"}, 422, "time: input should be"),
         ("/labels", {"id": "a"}, 422, "label: field required."),
-        ("/labels", {"id": "a", "label": "maybe"}, 422, "There is not a class 'maybe'."),
+        ("/labels", {"id": "a", "label": "maybe"}, 422, "There is no class 'maybe'."),
         ("/labels", {"id": "a", "label": ["yes"]}, 422, "label"),
         ("/labels", {"labels": []}, 422, "A request has 1 to 1000 labels, and this one 0."),
         ("/rows", {"rows": INPUTS[:1]}, 422, "A label is the name of a class."),

@@ -100,7 +100,7 @@ def read_tasks(path: Path) -> list[ReviewedRow]:
     try:
         tasks = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        raise UnreadableFileError(f"{path} holds no JSON that can be read.") from None
+        raise UnreadableFileError(f"{path} holds no readable JSON.") from None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise UnreadableFileError(f"{path} holds no list of tasks.")
     return [read_task(task) for task in tasks]

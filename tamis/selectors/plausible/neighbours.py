@@ -15,6 +15,8 @@ from tamis.selectors.plausible.running import RunningMean, State, join_states, l
 
 ROWS = 128
 """Rows multiplied with the voters at a time on a CPU: their product stays in its cache."""
+SHAPE = 256
+"""Voters by which a product in bfloat16 grows."""
 
 
 @dataclass(kw_only=True)
@@ -176,6 +178,8 @@ class Neighbours:
         """
         scaled = (self.sharpness * directions).to(self._directions.dtype)
         voters = self._directions[:held]
+        # Each shape of a product in bfloat16 takes memory for good: there are few.
+        several = self._directions[: held + -held % SHAPE]
         if directions.device.type != "cpu":
             cosines = (scaled @ voters.T).to(directions)
             cosines.masked_fill_(ids[:, None] == self._ids[:held], -torch.inf)
@@ -187,7 +191,7 @@ class Neighbours:
             if voters.dtype == rows.dtype:
                 torch.mm(part, voters.T, out=rows)
             else:
-                rows.copy_(part @ voters.T)
+                rows.copy_((part @ several.T)[:, :held])
         rows, own = pairs.matching_pairs(ids, self._ids[:held])
         cosines.index_put_((rows, own), cosines.new_tensor(-torch.inf))
         torch.softmax(cosines, dim=1, out=cosines)

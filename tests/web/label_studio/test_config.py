@@ -49,7 +49,7 @@ def test_a_label_that_cannot_be_chosen_has_no_result() -> None:
     [
         (None, "can be read"),
         ("x" * 2_000_000, "can be read"),
-        ("<View>", "no XML"),
+        ("<View>", "not XML"),
         ("<View/>", "has 0 <Choices>"),
         (f"<View>{CHOICES.format('a', MULTIPLE)}</View>", "has 0 <Choices>"),
         (f"<View>{CHOICES.format('a', PER_REGION)}</View>", "has 0 <Choices>"),
