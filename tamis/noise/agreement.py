@@ -88,16 +88,22 @@ class AgreementFit:
         )
         self.classes = classes
 
-    def fit(self, most: float = math.inf) -> tuple[float, float]:
+    def fit(self, most: float = math.inf, prior: Tensor | None = None, top: float = 1.0, usual: float | None = None, width: float = 0.35) -> tuple[float, float]:
         """Return the posterior means of the clean ratio and of the temperature.
 
-        Rows that recur carry no more information than `most` distinct ones.
+        Rows that recur carry no more information than `most` distinct ones. `prior` is the log
+        prior over `RATIOS`; without one all are as likely.
         """
         if not self._rows.sum():
             return 0.5, 1.0
         evidence = min(1.0, most / self.weight()) * (self.likelihood() + NEGATIVE_LOG_PRIOR)
-        posterior = (evidence - NEGATIVE_LOG_PRIOR).flatten().softmax(dim=0)
-        posterior = posterior.reshape(len(RATIOS), len(TEMPERATURES))
+        evidence = evidence - NEGATIVE_LOG_PRIOR
+        if usual is not None:
+            evidence = evidence - ((TEMPERATURES.log() - usual) / width).square() / 2
+        ratios = evidence.logsumexp(dim=1)
+        if prior is not None and self.classes > 2:
+            ratios = prior + top * ratios
+        posterior = ratios.softmax(dim=0)[:, None] * evidence.softmax(dim=1)
         temperature = (posterior.sum(dim=0) @ TEMPERATURES.log()).exp()
         return (posterior.sum(dim=1) @ RATIOS).item(), temperature.item()
 

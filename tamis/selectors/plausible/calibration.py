@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from tamis.noise import AgreementFit
-from tamis.noise.agreement import observe, reweight
+from tamis.noise.agreement import RATIOS, observe, reweight
 from tamis.noise.tracker import Estimate
 from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.estimate import AuditCounts, Readings
+from tamis.selectors.plausible.ruled_out import RuledOut
 from tamis.selectors.plausible.running import Part, RunningMean, State, join_states, load_states
 
 
@@ -68,6 +69,17 @@ class Calibration:
     lasting_pace: float = 0.005
     scattered: tuple[float, float] = (0.93, 0.99)
     room: float = 0.1
+    ruled: bool = True
+    follow: float = 0.0
+    coolest: float = 1.0
+    width: float = 0.35
+    usual: float | None = None
+    innocent: float = 20.0
+    top: float = 1.0
+    use_s: bool = True
+    full: bool = True
+    half: bool = False
+    coolest2: float = 1.0
 
     def __post_init__(self) -> None:
         if not (self.half_life > 0 and self.turnover > 0 and self.refit_every > 0):
@@ -80,6 +92,7 @@ class Calibration:
         self._lasting, self._judges = torch.zeros(()), torch.zeros(())
         self._audited = AuditCounts()
         self._readings: Readings | None = None
+        self._ruled_out = RuledOut()
         self.fitted = Fitted(0.5, 1.0)
         self.clean_ratio, self.temperature = torch.tensor(0.5), torch.tensor(1.0)
         self._slots = 0
@@ -92,6 +105,8 @@ class Calibration:
         new: Tensor,
         distinct: float,
         agreements: Agreements,
+        uses: Tensor,
+        votes: Tensor,
     ) -> Tensor:
         """Return the calibrated probability of each class, fitted to these rows as well.
 
@@ -103,12 +118,17 @@ class Calibration:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
         probabilities = evidence.softmax(dim=1)
         observed = observe(probabilities, labels, evidence.shape[1])
+        self._ruled_out.update(evidence, votes, labels, uses, new, distinct)
         repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
         self._fit.count(reweight(observed, repeats, age))
         if self._slots % self.refit_every == 0 or self._slots in self.early_refits:
-            self.fitted = Fitted(*self._fit.fit(distinct))
+            self.fitted = Fitted(*self._fit.fit(distinct, self._prior(distinct), self.top, self.usual, self.width))
+            if self.follow:
+                import math
+                t = math.log(self.fitted.temperature)
+                self.usual = t if self.usual is None else self.usual + self.follow * (t - self.usual)
         self._slots += 1
         self._audited.fade(replaced * self.turnover)
         self._judges = agreements.judges().to(evidence)
@@ -121,6 +141,11 @@ class Calibration:
         earned = torch.minimum(trust, self._judges)
         self._lasting = self._lasting.to(earned).lerp(earned, self.lasting_pace)
         return torch.softmax(tempered.mul_(self.earned()), dim=1, out=probabilities)
+
+    def _prior(self, distinct: float) -> Tensor | None:
+        if not self.ruled:
+            return None
+        return self.innocent * RATIOS.log() + (self._ruled_out.log_likelihood(distinct) if self.use_s else 0)
 
     def calibrate(self, evidence: Tensor) -> Tensor:
         """Return the calibrated probability of each class, and fit nothing to these rows."""
@@ -156,6 +181,10 @@ class Calibration:
 
     def earned(self) -> Tensor | float:
         """Return the power that evidence is raised to."""
+        if self.half:
+            return torch.minimum(self.trust, self._judges.to(self.trust)).sqrt()
+        if self.full:
+            return 1.0
         return torch.minimum(self.trust, self._judges.to(self.trust))
 
     def estimate(self) -> Estimate | None:
@@ -169,6 +198,7 @@ class Calibration:
     def _settle(self, second: Tensor, agreements: Agreements, distinct: float) -> None:
         """Set clean ratio and temperature by the fit, the second reading and the audit."""
         first, temperature = self.fitted
+        temperature = max(temperature, self.coolest)
         low, high = self.scattered
         leniency = ((second / first - low) / (high - low)).clamp(0, 1)
         leniency = 1 - (1 - leniency) * torch.as_tensor(agreements.confirmation()).to(leniency)
@@ -190,6 +220,7 @@ class Calibration:
         """Count by so many classes."""
         if self._fit:
             self._fit.grow(classes)
+            self._ruled_out.grow(classes)
 
     def state_dict(self) -> State:
         """Return the counts, the fit and the running mean; nothing before the first slot."""
@@ -225,4 +256,5 @@ class Calibration:
             "confidence": self._confidence,
             "fitted_confidence": self._fitted_confidence,
             "audited": self._audited,
+            "ruled_out": self._ruled_out,
         }

@@ -184,7 +184,9 @@ class Plausible:
         by_inputs = self.input_votes.update(candidates, ids)
         self.agreements.update(candidates, votes, probabilities, evidence, by_inputs, new, distinct)
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
-        classes = self.calibration.update(evidence, labels, weights, new, distinct, self.agreements)
+        classes = self.calibration.update(
+            evidence, labels, weights, new, distinct, self.agreements, candidates.uses, votes
+        )
         posterior = self.confusion.posterior(candidates, classes, self.clean_ratios())
         likeliest = posterior.topk(2, dim=1)
         self.confusion.update(candidates, posterior, likeliest.indices)
