@@ -89,8 +89,10 @@ class SavedBlocks:
     ----------
     home: which wrote them.
     path: the file of blocks.
-    shape, dtype: of the rows.
-    places, sums: where in the file each block is, in blocks, and its CRC-32.
+    shape: that of all rows.
+    dtype: that of the rows.
+    places: where in the file each block is, in blocks.
+    sums: the CRC-32 of each block.
     """
 
     def __init__(

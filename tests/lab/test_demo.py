@@ -81,10 +81,11 @@ def test_the_page_reports_what_the_logs_hold(folder: Path) -> None:
 def test_the_page_counts_what_was_found(folder: Path) -> None:
     """Suspects, those whose label is really wrong, and all wrong labels: as the files have them."""
     page = (folder / "index.html").read_text()
-    suspects = list(csv.DictReader((folder / "suspects.csv").open()))
-    truth = {
-        row["id"]: row["clean"] for row in csv.DictReader((folder / "ground_truth.csv").open())
-    }
+    suspects, truths = (
+        list(csv.DictReader((folder / name).read_text().splitlines()))
+        for name in ("suspects.csv", "ground_truth.csv")
+    )
+    truth = {row["id"]: row["clean"] for row in truths}
     right = sum(truth[one["id"]] == "0" for one in suspects)
     wrong = list(truth.values()).count("0")
     assert (

@@ -142,7 +142,8 @@ class Tab:
         found = self.call("Page.navigate", url=url)
         if found.get("errorText"):
             raise RuntimeError(f"{url}: {found['errorText']}")
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        left = "" if url == "about:blank" else " && location.href !== 'about:blank'"
+        self.wait(f"document.readyState === 'complete'{left}")
 
     def reload(self) -> None:
         """Load the page again."""
@@ -180,7 +181,8 @@ class Tab:
         """Press a key."""
         code = CODES.get(key, ord(key.upper()) if len(key) == 1 else 0)
         named = {"key": key, "windowsVirtualKeyCode": code}
-        text = {"text": key} if len(key) == 1 else {}
+        # Enter presses a button only where it also writes a line end.
+        text = {"text": "\r" if key == "Enter" else key} if len(key) == 1 or key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **named)
 
