@@ -79,7 +79,7 @@ class Side:
         self.arrived += ARRIVING
 
     def evict(self) -> None:
-        """Have the system write the file to the disk, and forget what it has read of it."""
+        """Flush the file to the disk, and drop its pages from memory."""
         mapped = cast(MappedRows, self.buffer._mapped)
         mapped._map.flush()
         mapped._map.madvise(mmap.MADV_DONTNEED)
