@@ -252,7 +252,8 @@ class TrainingRun:
         while slots is None or self.trainer.slots < slots:
             before = self._stream.offset
             item, names = next(items, (None, None))
-            if item is None and not (continue_after_end and self.trainer.held_count):
+            # A source that a signal has closed has not ended: another slot would be one too many.
+            if item is None and (self.stop or not (continue_after_end and self.trainer.held_count)):
                 return
             self._in_step = True
             try:

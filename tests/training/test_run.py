@@ -617,7 +617,10 @@ def test_decisions_outlive_a_run_that_is_replaced(stream: Replay, tmp_path: Path
     assert path.read_bytes() == before
 
 
-def test_a_source_that_waits_is_closed_by_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("continue_after_end", [False, True])
+def test_a_source_that_waits_is_closed_by_a_signal(
+    continue_after_end: bool, tmp_path: Path
+) -> None:
     class Waiting(Counted):
         def __init__(self) -> None:
             super().__init__(())
@@ -632,7 +635,8 @@ def test_a_source_that_waits_is_closed_by_a_signal(tmp_path: Path) -> None:
             self.closed.set()
 
     with TrainingRun(tmp_path, make_trainer()) as run:
-        assert len(list(run.train(Waiting()))) == 1
+        slots = list(run.train(Waiting(), 5, continue_after_end=continue_after_end))
+    assert len(slots) == 1
     assert run.stop.number == signal.SIGTERM
     assert run.saved_slot == 1
 
