@@ -252,9 +252,8 @@ class TrainingRun:
         while slots is None or self.trainer.slots < slots:
             before = self._stream.offset
             item, names = next(items, (None, None))
-            # A source that a signal has closed has not ended: another slot would be one too many.
             if item is None and (self.stop or not (continue_after_end and self.trainer.held_count)):
-                return
+                return  # also where a signal has closed the source: another slot is one too many
             self._in_step = True
             try:
                 slot = self._step(item, names)
