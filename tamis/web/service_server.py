@@ -113,7 +113,7 @@ class ServiceServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return an open socket; raise OSError where the address is taken or is none."""
+    """Return a socket that accepts connections; raise OSError where the address is taken or bad."""
     plain = host.strip("[]")
     family = socket.AF_INET6 if ":" in plain else socket.AF_INET
     # By its protocol asyncio knows that it may turn off Nagle's algorithm, which costs 40 ms.
@@ -121,6 +121,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((plain, port))
+        listening.listen()  # who connects before the server has started waits, and is not refused
     except BaseException:
         listening.close()
         raise

@@ -472,6 +472,12 @@ def test_answers_are_not_held_back() -> None:
         assert listening.proto == socket.IPPROTO_TCP
 
 
+def test_who_connects_before_the_server_has_started_waits() -> None:
+    """The address is printed first."""
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        pass
+
+
 def test_many_clients_at_once(remote: Remote) -> None:
     """Each is answered for its own rows, and all rows are in the journal."""
     found: dict[str, str] = {}
