@@ -17,6 +17,10 @@ ROWS = 128
 """Rows multiplied with the voters at a time on a CPU: their product stays in its cache."""
 SHAPE = 256
 """Voters by which a product in bfloat16 grows."""
+HIGHEST = 40.0
+"""Logarithm up to which the exponentials of as many as there are voters can be added up."""
+LEAST = 1e-30
+"""Least sum of votes that is divided by. Only a row without any neighbour has less."""
 
 
 @dataclass(kw_only=True)
@@ -160,43 +164,48 @@ class Neighbours:
 
     def _vote(self, directions: Tensor, ids: Tensor, classes: int) -> Tensor:
         held = min(self._written, len(self._ids))
-        similarity = self._similarity(directions, ids, held)
+        closeness = self._closeness(directions, ids, held)
+        # Each shape of a product in bfloat16 takes memory for good: there are few.
+        held = closeness.shape[1]
         labels, weights = self._labels[:held], self._weights[:held]
         weights = torch.where(weights > 0, weights ** self.strictness(), weights)
         if classes > pairs.MANY_CLASSES:
-            votes = add_columns(similarity.mul_(weights), labels, classes)
+            votes = add_columns(closeness * weights, labels, classes)
         else:
-            given = weights.new_zeros(classes, held).scatter_(0, labels[None], weights[None])
-            votes = (given @ similarity.T).T.contiguous()  # three times as fast on a CPU
-        return votes.div_(votes.sum(dim=1, keepdim=True).clamp_min_(1e-9))
+            given = closeness.new_zeros(classes, held)
+            given.scatter_(0, labels[None], weights.to(given.dtype)[None])
+            parts = [given @ part.T for part in closeness.split(ROWS)]
+            votes = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).T
+            votes = votes.to(directions.dtype, memory_format=torch.contiguous_format)
+        return votes.div_(votes.sum(dim=1, keepdim=True).clamp_min_(LEAST))
 
-    def _similarity(self, directions: Tensor, ids: Tensor, held: int) -> Tensor:
-        """Return the softmax over voters of the cosines of each row, 0 where there is no other.
+    def _closeness(self, directions: Tensor, ids: Tensor, held: int) -> Tensor:
+        """Return the exponential of each cosine times the sharpness; 0 of a row with itself.
 
-        On a CPU it is written over that of the slot before: fresh memory costs more than the
-        product.
+        Voters that do not exist yet, of weight 0, fill up the last columns. On a CPU it is written
+        over that of the slot before: fresh memory costs more than the product.
         """
         scaled = (self.sharpness * directions).to(self._directions.dtype)
-        voters = self._directions[:held]
-        # Each shape of a product in bfloat16 takes memory for good: there are few.
-        several = self._directions[: held + -held % SHAPE]
         if directions.device.type != "cpu":
-            cosines = (scaled @ voters.T).to(directions)
+            cosines = (scaled @ self._directions[:held].T).to(directions)
             cosines.masked_fill_(ids[:, None] == self._ids[:held], -torch.inf)
-            return cosines.softmax(dim=1).nan_to_num_(0)
-        if self._cosines.dtype != directions.dtype or len(self._cosines) < len(ids) * held:
-            self._cosines = directions.new_empty(len(ids) * len(self._ids))
-        cosines = self._cosines[: len(ids) * held].view(len(ids), held)
+            return self._exponential(cosines)
+        voters = self._directions[: held + -held % SHAPE]
+        count = len(ids) * len(voters)
+        if self._cosines.dtype != voters.dtype or len(self._cosines) < count:
+            self._cosines = voters.new_empty(len(ids) * len(self._ids))
+        cosines = self._cosines[:count].view(len(ids), len(voters))
         for rows, part in zip(cosines.split(ROWS), scaled.split(ROWS), strict=True):
-            if voters.dtype == rows.dtype:
-                torch.mm(part, voters.T, out=rows)
-            else:
-                rows.copy_((part @ several.T)[:, :held])
+            torch.mm(part, voters.T, out=rows)
         rows, own = pairs.matching_pairs(ids, self._ids[:held])
         cosines.index_put_((rows, own), cosines.new_tensor(-torch.inf))
-        torch.softmax(cosines, dim=1, out=cosines)
-        # A row alone has no neighbour.
-        return cosines if held > len(rows) else cosines.nan_to_num_(0)
+        return self._exponential(cosines)
+
+    def _exponential(self, cosines: Tensor) -> Tensor:
+        """Return the exponential of cosines times the sharpness, in place, of what it can be of."""
+        if self.sharpness > HIGHEST:
+            cosines -= cosines.amax(dim=1, keepdim=True).clamp_min_(-self.sharpness)
+        return cosines.exp_()
 
 
 def multiplied_in(directions: Tensor) -> torch.dtype:
