@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tamis.data import Samples
 from tamis.model_view import ModelView
-from tamis.model_view.passes import at_least_float
+from tamis.model_view.passes import at_least_float, multiplied_by_onednn
 from tamis.noise import pairs
 
 FARTHEST = 1e4
@@ -71,6 +71,11 @@ def look(
 
     Inputs in few numbers are among them only `with_inputs`.
     """
+    with multiplied_by_onednn(usable.device):
+        return _look(samples, view, usable, with_inputs)
+
+
+def _look(samples: Samples, view: ModelView, usable: Tensor, with_inputs: bool) -> Candidates:
     complete = usable.device.type == "cpu" and bool(usable.all())
     if samples.features is None:
         inputs = samples.inputs
