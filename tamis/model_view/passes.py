@@ -76,6 +76,37 @@ def softmax(logits: Tensor) -> Tensor:
     return logits.T.contiguous().softmax(dim=0).T.contiguous()
 
 
+def argmax(rows: Tensor) -> Tensor:
+    """Return the place of the largest number of each row.
+
+    Of many columns NumPy takes a tenth of the time on a CPU.
+    """
+    if rows.device.type != "cpu" or rows.shape[1] <= FEW or rows.requires_grad:
+        return rows.argmax(dim=1)
+    return torch.from_numpy(rows.numpy().argmax(axis=1))
+
+
+def largest(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest number of each row, and its place."""
+    if rows.device.type != "cpu" or rows.shape[1] <= FEW:
+        values, places = rows.max(dim=1)
+        return values, places
+    places = argmax(rows)
+    return rows.gather(1, places[:, None])[:, 0], places
+
+
+def two_largest(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the two largest numbers of each row, (rows, 2), and their places."""
+    if rows.device.type != "cpu" or rows.shape[1] <= FEW:
+        values, places = rows.topk(2, dim=1)
+        return values, places
+    first = argmax(rows)[:, None]
+    highest = rows.gather(1, first)
+    second = argmax(rows.scatter_(1, first, -torch.inf))[:, None]
+    rows.scatter_(1, first, highest)
+    return torch.cat([highest, rows.gather(1, second)], 1), torch.cat([first, second], 1)
+
+
 def casting(device: torch.device, precision: torch.dtype | None) -> torch.autocast:
     """Return a context that runs in this precision, if one is given."""
     return torch.autocast(device.type, precision, enabled=precision is not None)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tamis.model_view.passes import largest
+
 BINS = 32
 """Bins of confidence, of equal width in the logit."""
 HIGHEST_LOGIT = 16.0
@@ -146,7 +148,7 @@ class AgreementFit:
 
 def observe(probabilities: Tensor, labels: Tensor, classes: int) -> Observed:
     """Return what a tracker counts of rows predicted before the model was trained on them."""
-    highest, predicted = probabilities.detach().max(dim=1)
+    highest, predicted = largest(probabilities.detach())
     return observed(highest.double(), predicted, labels, classes)
 
 

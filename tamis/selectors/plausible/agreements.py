@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tamis.model_view.passes import argmax, largest
 from tamis.selectors.plausible.candidates import Candidates
 from tamis.selectors.plausible.input_votes import EVERY
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
@@ -90,22 +91,21 @@ class Agreements:
         self._slots += 1
         for mean in self._means().values():
             mean.pace = max(self.pace, 1 / self._slots)
-        same = votes.argmax(dim=1) == probabilities.argmax(dim=1)
+        likeliest = argmax(evidence)
+        right = likeliest == labels
+        same = argmax(votes) == argmax(probabilities)
         self._judges.update(weights @ same.to(weights))
         if new is not None:
-            self._count_new(
-                new & candidates.usable, same, evidence.argmax(dim=1) == labels, distinct
-            )
-        likeliest = evidence.argmax(dim=1)
+            self._count_new(new & candidates.usable, same, right, distinct)
         none = weights.new_zeros(candidates.classes)
-        agreeing = weights * (likeliest == labels)
+        agreeing = weights * right
         self._rows.update(none.index_put((likeliest,), weights, accumulate=True))
         self._agreeing.update(none.index_put((likeliest,), agreeing, accumulate=True))
         self._count_misses(candidates, weights)
         if input_votes is not None:
             # They are cast in one slot of several, and count for as many.
             self._confirmed.pace = self._backed.pace = min(1.0, EVERY * self._judges.pace)
-            named = input_votes.argmax(dim=1)
+            named = argmax(input_votes)
             self._confirmed.update(weights @ (named == likeliest).to(weights))
             self._backed.update(weights @ (named == labels).to(weights))
 
@@ -211,6 +211,9 @@ class Agreements:
         self._at_first = state.get("at_first", torch.zeros(3)).clone()
 
     def _count_new(self, new: Tensor, same: Tensor, agreeing: Tensor, distinct: float) -> None:
+        if new.device.type == "cpu" and not new.any():  # elsewhere it would have to be waited for
+            self._at_first = self._at_first.to(self.judges())
+            return
         found = torch.stack([new, new & same, new & agreeing]).sum(dim=1)
         at_first = self._at_first.to(self.judges())
         count, before = found[0].to(at_first), at_first[0]
@@ -221,13 +224,14 @@ class Agreements:
         self._at_first = torch.cat([rows[None], at_first[1:].lerp(shares, step)])
 
     def _count_misses(self, candidates: Candidates, weights: Tensor) -> None:
-        confidence, predicted = candidates.probabilities.max(dim=1)
+        confidence, predicted = largest(candidates.probabilities)
         missed = weights * (predicted != candidates.labels)
         median = confidence.masked_fill(~candidates.usable, torch.nan).nanmedian()
         confident = confidence >= median
-        share = (weights * confident).sum().clamp_min(1e-9)
+        confident = confident.to(weights)
+        share = (weights @ confident).clamp_min(1e-9)
         self._misses.update(missed.sum())
-        self._confident_misses.update((missed * confident).sum() / share)
+        self._confident_misses.update((missed @ confident) / share)
 
     def _means(self) -> dict[str, RunningMean]:
         return {

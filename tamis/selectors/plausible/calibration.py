@@ -119,10 +119,12 @@ class Calibration:
         if self._slots <= self.refit_every or self._slots % SETTLE_EVERY == 0:
             self._settle(agreements.clean_ratio().to(evidence), agreements, distinct)
         tempered = evidence / self.temperature
-        probabilities = softmax(tempered)
-        at_fit = softmax(evidence / self.fitted.temperature).amax(dim=1)
-        self._fitted_confidence.update(weights @ at_fit)
-        trust = self._confidence.update(weights @ probabilities.amax(dim=1))
+        confidence = at_fit = weights @ softmax(tempered).amax(dim=1)
+        # Elsewhere than on a CPU it would have to be waited for.
+        if evidence.device.type != "cpu" or self.temperature != self.fitted.temperature:
+            at_fit = weights @ softmax(evidence / self.fitted.temperature).amax(dim=1)
+        self._fitted_confidence.update(at_fit)
+        trust = self._confidence.update(confidence)
         earned = torch.minimum(trust, self._judges)
         self._lasting = self._lasting.to(earned).lerp(earned, self.lasting_pace)
         return softmax(tempered.mul_(self.earned()))

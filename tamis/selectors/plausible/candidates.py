@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -17,11 +18,8 @@ FARTHEST = 1e4
 in a running mean it would outweigh all others, and its square may overflow."""
 
 
-class Candidates(NamedTuple):
-    """Rows as the averaged model sees them. An unusable row has zeros in place of its numbers.
-
-    `inputs` are what was given, in few numbers each, or in none.
-    """
+class Columns(NamedTuple):
+    """The columns of candidates."""
 
     features: Tensor
     probabilities: Tensor
@@ -30,6 +28,13 @@ class Candidates(NamedTuple):
     uses: Tensor
     inputs: Tensor
 
+
+class Candidates(Columns):
+    """Rows as the averaged model sees them. An unusable row has zeros in place of its numbers.
+
+    `inputs` are what was given, in few numbers each, or in none.
+    """
+
     @property
     def classes(self) -> int:
         """The number of classes."""
@@ -37,19 +42,29 @@ class Candidates(NamedTuple):
 
     def weights(self) -> Tensor:
         """Return the weight of each row in means over the slot; they sum to 1."""
-        return (self.usable / self.usable.sum().clamp_min(1)).to(self.probabilities.dtype)
+        return self._weights
 
     def label_shares(self) -> Tensor:
         """Return the share of each given label."""
         if self.classes <= pairs.MANY_CLASSES:
-            return self.weights() @ self.one_hot()
+            return self.weights() @ self._one_hot
         none = self.probabilities.new_zeros(self.classes)
         return none.index_put_((self.labels,), self.weights(), accumulate=True)
 
-    def one_hot(self, rows: Tensor | slice = slice(None)) -> Tensor:
+    def one_hot(self, rows: Tensor | None = None) -> Tensor:
         """Return the given labels as probabilities, (rows, classes)."""
-        none = torch.zeros_like(self.probabilities[rows])
-        return none.scatter_(1, self.labels[rows][:, None], 1)
+        if rows is None:
+            return self._one_hot
+        labels = self.labels[rows][:, None]
+        return self.probabilities.new_zeros(len(labels), self.classes).scatter_(1, labels, 1)
+
+    @cached_property
+    def _weights(self) -> Tensor:
+        return (self.usable / self.usable.sum().clamp_min(1)).to(self.probabilities.dtype)
+
+    @cached_property
+    def _one_hot(self) -> Tensor:
+        return torch.zeros_like(self.probabilities).scatter_(1, self.labels[:, None], 1)
 
 
 def take(pool: Samples, rows: Tensor) -> Samples:
@@ -86,13 +101,8 @@ def _look(samples: Samples, view: ModelView, usable: Tensor, with_inputs: bool) 
     else:
         features = at_least_float(samples.features)
         probabilities = view.probabilities_at(features)
-    # Probabilities are at most 1, so that their sum is finite if all of them are.
-    largest = features.abs().amax(dim=1)  # NaN where one is: isfinite() takes ten times as long
-    usable = usable & largest.isfinite() & probabilities.sum(dim=1).isfinite()
-    usable = usable & within(largest, usable)
-    if usable.device.type != "cpu" or not usable.all():  # elsewhere it would have to be waited for
-        features = features.masked_fill(~usable[:, None], 0)
-        probabilities = probabilities.masked_fill(~usable[:, None], 0)
+    if not (complete and in_usual_range(features) and bool(probabilities.sum().isfinite())):
+        usable, features, probabilities = without_extremes(usable, features, probabilities)
     sketch = view.sketch(samples.inputs) if with_inputs else features[:, :0]
     return Candidates(
         features,
@@ -102,6 +112,26 @@ def _look(samples: Samples, view: ModelView, usable: Tensor, with_inputs: bool) 
         samples.uses.to(probabilities.dtype),
         sketch.to(probabilities.dtype),
     )
+
+
+def without_extremes(
+    usable: Tensor, features: Tensor, probabilities: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return which rows can be used, and their numbers, with zeros in place of the others'."""
+    # Probabilities are at most 1, so that their sum is finite if all of them are.
+    largest = features.abs().amax(dim=1)  # NaN where one is: isfinite() takes ten times as long
+    usable = usable & largest.isfinite() & probabilities.sum(dim=1).isfinite()
+    usable = usable & within(largest, usable)
+    if usable.device.type != "cpu" or not usable.all():  # elsewhere it would have to be waited for
+        features = features.masked_fill(~usable[:, None], 0)
+        probabilities = probabilities.masked_fill(~usable[:, None], 0)
+    return usable, features, probabilities
+
+
+def in_usual_range(features: Tensor) -> bool:
+    """Return whether no row can be far beyond the median, by two numbers alone: on a CPU."""
+    lowest, highest = features.aminmax()  # NaN where one is
+    return lowest.item() >= -FARTHEST and highest.item() <= FARTHEST
 
 
 def in_range(features: Tensor, usable: Tensor) -> Tensor:

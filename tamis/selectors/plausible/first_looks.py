@@ -43,8 +43,9 @@ class FirstLooks:
         elif len(pool_ids) > len(known):
             more = known.new_full((len(pool_ids) - len(known),), -1)
             known = torch.cat([known, more])
-        new = known[rows] != pool_ids[rows]
-        known[rows] = pool_ids[rows]
+        ids = pool_ids.index_select(0, rows)
+        new = known.index_select(0, rows) != ids
+        known.index_copy_(0, rows, ids)
         self._known, self._share_new = known, self._share_new.to(rows.device)
         self._share_new = self._share_new.lerp(new.to(self._share_new).mean(), self.pace)
         return new & (self._share_new < self.most_new)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tamis.selectors.plausible.candidates import Candidates, in_range
+from tamis.selectors.plausible.candidates import Candidates, in_range, in_usual_range
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.neighbours import Neighbours
 from tamis.selectors.plausible.running import Part, State, join_states, load_states
@@ -56,9 +56,12 @@ class InputVotes:
         due, self._slots = self.due, self._slots + 1
         if not due or not candidates.inputs.shape[1]:
             return None
-        inputs = candidates.inputs.masked_fill(~candidates.usable[:, None], 0)
-        usable = candidates.usable & in_range(inputs, candidates.usable)
-        inputs = inputs.masked_fill(~usable[:, None], 0)
+        inputs, usable = candidates.inputs, candidates.usable
+        here = inputs.device.type == "cpu"  # elsewhere it would have to be waited for
+        if not (here and bool(usable.all()) and in_usual_range(inputs)):
+            inputs = inputs.masked_fill(~usable[:, None], 0)
+            usable = usable & in_range(inputs, usable)
+            inputs = inputs.masked_fill(~usable[:, None], 0)
         rows = candidates._replace(features=inputs, usable=usable)
         votes, _ = self.neighbours.update(rows, ids, 1.0)
         return self.class_balance.update(rows.label_shares(), votes, votes, rows.weights())[0]

@@ -127,15 +127,16 @@ class Neighbours:
 
     def _update_means(self, features: Tensor, weights: Tensor) -> None:
         """Add a slot to the running means of the features and of their squares."""
-        newest = weights @ features.square()
+        mean, square = weights @ features, weights @ features.square()
         if self._square.value is not None:
             # One huge row alone in a slot passes for usual there, and would outweigh all after it.
-            largest, before = newest.amax(), self._square.value.to(newest).amax()
+            largest, before = square.amax(), self._square.value.to(square).amax()
             stale = (before > FARTHEST**2 * largest.clamp_min(1)) & (largest > 0)
-            self._mean.restart(weights @ features, stale)
-            self._square.restart(newest, stale)
-        self._mean.update(weights @ features)
-        self._square.update(newest)
+            if stale.device.type != "cpu" or stale:  # elsewhere it would have to be waited for
+                self._mean.restart(mean, stale)
+                self._square.restart(square, stale)
+        self._mean.update(mean)
+        self._square.update(square)
 
     def _direct(self, features: Tensor) -> Tensor:
         """Return the features, each of running mean 0 and deviation 1, as unit vectors."""
@@ -154,9 +155,13 @@ class Neighbours:
         self._directions = self._directions.to(directions.device, kind)
         self._weights = self._weights.to(directions)
         self._labels, self._ids = self._labels.to(ids.device), self._ids.to(ids.device)
-        count = min(len(ids), len(self._ids))
-        places = (self._written + torch.arange(count, device=ids.device)) % len(self._ids)
-        self._directions.index_copy_(0, places, directions[:count].to(kind))
+        count, first = min(len(ids), len(self._ids)), self._written % len(self._ids)
+        places = torch.arange(first, first + count, device=ids.device)
+        if first + count <= len(self._ids):
+            self._directions[first : first + count] = directions[:count]
+        else:
+            places %= len(self._ids)
+            self._directions.index_copy_(0, places, directions[:count].to(kind))
         self._labels.index_copy_(0, places, candidates.labels[:count])
         self._ids.index_copy_(0, places, ids[:count])
         self._written += count

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from tamis.data import Picks, Samples, to_device
 from tamis.model_view import ModelView
+from tamis.model_view.passes import two_largest
 from tamis.noise.tracker import Estimate
 from tamis.selectors.plausible.agreements import HIGHEST, LOWEST, Agreements
 from tamis.selectors.plausible.calibration import Calibration
@@ -185,11 +186,11 @@ class Plausible:
         labels = candidates.labels.masked_fill(~candidates.usable, -1)
         classes = self.calibration.update(evidence, labels, weights, new, distinct, self.agreements)
         posterior = self.confusion.posterior(candidates, classes, self.clean_ratios())
-        likeliest = posterior.topk(2, dim=1)
-        self.confusion.update(candidates, posterior, likeliest.indices)
+        most, likeliest = two_largest(posterior)
+        self.confusion.update(candidates, posterior, likeliest)
         right = posterior.gather(1, candidates.labels[:, None])[:, 0]
         self.neighbours.set_weights(places, right, candidates.usable)
-        first, second = likeliest.values.unbind(dim=1)
+        first, second = most.unbind(dim=1)
         return Verdict(posterior, right, first, first - second, right >= first)
 
     def clean_ratio(self) -> float | None:
