@@ -31,10 +31,15 @@ class ClassBalance:
         self, label_shares: Tensor, votes: Tensor, probabilities: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return votes and probabilities, scaled by running shares that count these rows."""
-        self._given.update(label_shares)
+        scaled = self.update_votes(label_shares, votes, weights)
         self._predicted.update(weights @ probabilities)
+        return scaled, self._scale(probabilities, self._predicted)
+
+    def update_votes(self, label_shares: Tensor, votes: Tensor, weights: Tensor) -> Tensor:
+        """Return votes alone, scaled by running shares that count these rows."""
+        self._given.update(label_shares)
         self._voted.update(weights @ votes)
-        return self.scale(votes, probabilities)
+        return self._scale(votes, self._voted)
 
     def scale(self, votes: Tensor, probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return votes and probabilities, scaled by the running shares as they are."""

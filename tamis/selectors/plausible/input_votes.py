@@ -64,7 +64,7 @@ class InputVotes:
             inputs = inputs.masked_fill(~usable[:, None], 0)
         rows = candidates._replace(features=inputs, usable=usable)
         votes, _ = self.neighbours.update(rows, ids, 1.0)
-        return self.class_balance.update(rows.label_shares(), votes, votes, rows.weights())[0]
+        return self.class_balance.update_votes(rows.label_shares(), votes, rows.weights())
 
     def grow(self, classes: int) -> None:
         """Add classes that no label had so far, up to so many."""

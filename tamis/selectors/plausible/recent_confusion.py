@@ -15,6 +15,14 @@ MOST_PAIRS = 131_072
 weigh less than 0.006 of a new one."""
 
 
+def add_at(numbers: Tensor, places: Tensor, more: Tensor) -> Tensor:
+    """Add to the numbers at these places, in place; a place may come up more than once."""
+    if numbers.device.type == "cpu":
+        return numbers.scatter_add_(0, places, more)
+    # On a GPU scatter_add_ adds in any order, and the same seed would not give the same numbers.
+    return numbers.index_put_((places,), more, accumulate=True)
+
+
 class RecentJoint:
     """Running shares of class and label, as a matrix of them would have them.
 
@@ -58,19 +66,21 @@ class RecentJoint:
         scale, count = rows / self.pace, len(self._classes)
         wrong = (self._classes - self._own) * scale + prior * (count - 1)
         found = classes * ((self._rest * scale + prior) / wrong)
-        # The pairs of these labels, each added up, and the rows that have the label of a pair.
+        # The pairs of these labels, and the rows that have the label of a pair.
         marked = torch.zeros(count, dtype=torch.bool, device=labels.device)
         marked[labels] = True
-        near = marked[self._pairs[0]].nonzero()[:, 0]
-        keys, place = (self._pairs[0, near] * count + self._pairs[1, near]).unique(
-            return_inverse=True
-        )
-        shares = self._shares.new_zeros(len(keys))
-        shares.index_put_((place,), self._shares[near], accumulate=True)
-        at, pair = matching_pairs(labels, keys // count)
-        columns = keys[pair] % count
-        found[at, columns] += classes[at, columns] * shares[pair] * scale / wrong[columns]
-        return found
+        held = min(self._written, MOST_PAIRS)
+        near = marked.index_select(0, self._pairs[0, :held]).nonzero()[:, 0]
+        if self._written > held:  # oldest first, as they are saved: sums then equal to the bit
+            oldest = near >= self._written % MOST_PAIRS
+            near = torch.cat([near[oldest], near[~oldest]])
+        given, columns = self._pairs.index_select(1, near)
+        shares = self._shares.index_select(0, near) * (scale / wrong).index_select(0, columns)
+        at, pair = matching_pairs(labels, given)
+        places = at * count + columns.index_select(0, pair)
+        flat = found.view(-1)
+        more = classes.reshape(-1).index_select(0, places) * shares.index_select(0, pair)
+        return add_at(flat, places, more).view_as(found)
 
     def update(self, candidates: Candidates, posterior: Tensor, likeliest: Tensor) -> None:
         """Count rows by the posterior of their class, and by pairs of the `likeliest` classes."""

@@ -265,8 +265,11 @@ class Plausible:
 
     def _evidence(self, votes: Tensor, probabilities: Tensor) -> Tensor:
         """Return the evidence for each class, unnormalised and in logarithms."""
-        evidence = (votes + self.smoothing).log_().mul_(self.vote_weight)
-        return evidence.add_((probabilities + self.smoothing).log_().mul_(self.model_weight))
+        votes, probabilities = votes + self.smoothing, probabilities + self.smoothing
+        if (self.vote_weight, self.model_weight) == (2, 1):
+            return votes.square_().mul_(probabilities).log_()  # a logarithm takes eight times more
+        evidence = votes.log_().mul_(self.vote_weight)
+        return evidence.add_(probabilities.log_().mul_(self.model_weight))
 
     def _relabelled(self, verdict: Verdict) -> Tensor:
         """Return a mask of the rows that have the posterior as their target."""
