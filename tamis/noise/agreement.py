@@ -167,9 +167,18 @@ def reweight(rows: Observed, weights: Tensor, age: Tensor) -> Observed:
 
 def bin_of(confidence: Tensor, classes: int) -> Tensor:
     """Return the bin of each confidence, by its log odds over those of a uniform guess."""
+    if confidence.device.type == "cpu" and confidence.dtype == torch.float64:
+        return torch.bucketize(confidence.nan_to_num(0), lowest_of_bins(classes), right=True)
     confidence = confidence.nan_to_num(0).clamp(1 / classes, 1 - 1e-7)
     logit = (confidence / (1 - confidence)).log() + math.log(classes - 1)
     return (logit / HIGHEST_LOGIT * BINS).long().clamp(0, BINS - 1)
+
+
+@lru_cache(maxsize=8)
+def lowest_of_bins(classes: int) -> Tensor:
+    """Return the lowest confidence in each bin but the first."""
+    logit = torch.arange(1, BINS, dtype=torch.float64) / BINS * HIGHEST_LOGIT
+    return (logit - math.log(classes - 1)).sigmoid().clamp_max(1 - 1e-7)
 
 
 def rise_in_bins(before: int, after: int) -> float:

@@ -7,16 +7,17 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tamis.data import match_ids
 from tamis.noise import pairs
 from tamis.selectors.plausible.candidates import FARTHEST, Candidates
 from tamis.selectors.plausible.running import RunningMean, State, join_states, load_states
 
-ROWS = 128
+ROWS = 512
 """Rows multiplied with the voters at a time on a CPU: their product stays in its cache."""
-SHAPE = 256
-"""Voters by which a product in bfloat16 grows."""
+STEP, SHAPE = 32, 256
+"""Rows and voters by which a product grows: each shape of one in bfloat16 takes memory for good."""
 HIGHEST = 40.0
 """Logarithm up to which the exponentials of as many as there are voters can be added up."""
 LEAST = 1e-30
@@ -170,36 +171,38 @@ class Neighbours:
     def _vote(self, directions: Tensor, ids: Tensor, classes: int) -> Tensor:
         held = min(self._written, len(self._ids))
         closeness = self._closeness(directions, ids, held)
-        # Each shape of a product in bfloat16 takes memory for good: there are few.
         held = closeness.shape[1]
         labels, weights = self._labels[:held], self._weights[:held]
         weights = torch.where(weights > 0, weights ** self.strictness(), weights)
         if classes > pairs.MANY_CLASSES:
-            votes = add_columns(closeness * weights, labels, classes)
+            votes = add_columns(closeness[: len(ids)] * weights, labels, classes)
         else:
             given = closeness.new_zeros(classes, held)
             given.scatter_(0, labels[None], weights.to(given.dtype)[None])
-            parts = [given @ part.T for part in closeness.split(ROWS)]
-            votes = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).T
-            votes = votes.to(directions.dtype, memory_format=torch.contiguous_format)
+            votes = directions.new_empty(len(closeness), classes)
+            for rows, part in zip(votes.split(ROWS), closeness.split(ROWS), strict=True):
+                rows.copy_((given @ part.T).T)
+            votes = votes[: len(ids)]
         return votes.div_(votes.sum(dim=1, keepdim=True).clamp_min_(LEAST))
 
     def _closeness(self, directions: Tensor, ids: Tensor, held: int) -> Tensor:
         """Return the exponential of each cosine times the sharpness; 0 of a row with itself.
 
-        Voters that do not exist yet, of weight 0, fill up the last columns. On a CPU it is written
-        over that of the slot before: fresh memory costs more than the product.
+        Voters that do not exist yet, of weight 0, fill up the last columns, and rows that do not
+        exist the last rows. On a CPU it is written over that of the slot before: fresh memory costs
+        more than the product.
         """
         scaled = (self.sharpness * directions).to(self._directions.dtype)
         if directions.device.type != "cpu":
             cosines = (scaled @ self._directions[:held].T).to(directions)
             cosines.masked_fill_(ids[:, None] == self._ids[:held], -torch.inf)
             return self._exponential(cosines)
-        voters = self._directions[: held + -held % SHAPE]
-        count = len(ids) * len(voters)
-        if self._cosines.dtype != voters.dtype or len(self._cosines) < count:
-            self._cosines = voters.new_empty(len(ids) * len(self._ids))
-        cosines = self._cosines[:count].view(len(ids), len(voters))
+        voters, count = self._directions[: held + -held % SHAPE], len(ids) + -len(ids) % STEP
+        if self._cosines.dtype != voters.dtype or len(self._cosines) < count * len(voters):
+            self._cosines = voters.new_empty(count * len(self._ids))
+        cosines = self._cosines[: count * len(voters)].view(count, len(voters))
+        if len(scaled) < count:
+            scaled = functional.pad(scaled, (0, 0, 0, count - len(scaled)))
         for rows, part in zip(cosines.split(ROWS), scaled.split(ROWS), strict=True):
             torch.mm(part, voters.T, out=rows)
         rows, own = pairs.matching_pairs(ids, self._ids[:held])
