@@ -4,6 +4,7 @@ from tamis.selectors.plausible.agreements import Agreements
 from tamis.selectors.plausible.calibration import Calibration
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
+from tamis.selectors.plausible.fallback import Fallback
 from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.input_votes import InputVotes
 from tamis.selectors.plausible.neighbours import Neighbours
@@ -14,6 +15,7 @@ __all__ = [
     "Calibration",
     "ClassBalance",
     "Confusion",
+    "Fallback",
     "FirstLooks",
     "InputVotes",
     "Neighbours",

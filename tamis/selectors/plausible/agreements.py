@@ -134,10 +134,11 @@ class Agreements:
     def weighting(self) -> Tensor:
         """Return how far picks may be weighted, from 0 to 1: not where evidence is unconfirmed.
 
-        There they are as far as the judges agree, at the least.
+        There they are as far as the judges agree, at the least. A confirmation counts as often as
+        the judges agree, too: before features are learned, they are near inputs, and so are votes.
         """
         standing = self.standing()
-        return standing + (1 - standing) * self.confirmation()
+        return standing + (1 - standing) * self.confirmation() * self.judges()
 
     def clean_ratio(self) -> Tensor:
         """Return the clean ratio by the judges, or by the votes by inputs where that is larger."""

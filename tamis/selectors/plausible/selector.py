@@ -17,6 +17,7 @@ from tamis.selectors.plausible.calibration import Calibration
 from tamis.selectors.plausible.candidates import Candidates, look, take
 from tamis.selectors.plausible.class_balance import ClassBalance
 from tamis.selectors.plausible.confusion import Confusion
+from tamis.selectors.plausible.fallback import Fallback
 from tamis.selectors.plausible.first_looks import FirstLooks
 from tamis.selectors.plausible.input_votes import InputVotes
 from tamis.selectors.plausible.neighbours import Neighbours
@@ -70,6 +71,7 @@ class Plausible:
     agreements: how often labels, votes and predictions agree, by class.
     calibration: clean ratio, temperature and trust in the evidence.
     confusion: which classes get which labels.
+    fallback: what picks and targets go by where nothing confirms the evidence.
     vote_weight: power of the votes in the evidence; above that of the model, which was trained on
         the labels that it judges.
     model_weight: power of the model's probabilities in the evidence.
@@ -95,6 +97,7 @@ class Plausible:
     agreements: Agreements = field(default_factory=Agreements)
     calibration: Calibration = field(default_factory=Calibration)
     confusion: Confusion = field(default_factory=Confusion)
+    fallback: Fallback = field(default_factory=Fallback)
     vote_weight: float = 2.0
     model_weight: float = 1.0
     smoothing: float = 0.02
@@ -129,10 +132,15 @@ class Plausible:
         likeliest = likely.topk(min(self.least_picks, k, len(rows))).indices
         eligible = eligible.index_fill(0, likeliest, True) & good
         weights = self._weights(verdict.margin, learned(candidates, verdict, relabelled))
-        best = draw_by_weight(eligible, weights, k, uniform)
+        strength = self.fallback.strength(
+            self.agreements.weighting().to(weights), self.calibration.clean_ratio
+        )
+        given = self.fallback.weights(candidates, strength)
+        best = draw_by_weight(eligible, weights * given.where(~relabelled, 1), k, uniform)
         targets = None
         if self.pseudo_labels:
             given = candidates.one_hot(best)
+            given = self.fallback.soften(given, verdict.posterior[best], strength)
             targets = torch.where(relabelled[best][:, None], verdict.posterior[best], given)
         return Picks.only(rows[best], eligible[best], targets=targets)
 

@@ -95,7 +95,7 @@ def test_where_data_are_hard_labels_are_not_taken_for_wrong() -> None:
     assert rule.clean_ratio() > 0.85
     assert rule.confirmation() < 0.5
     rule._judges.value = torch.tensor(0.6)
-    expected = 0.2 + 0.8 * float(rule.confirmation())
+    expected = 0.2 + 0.8 * 0.6 * float(rule.confirmation())
     assert rule.weighting().item() == pytest.approx(expected)
 
 
