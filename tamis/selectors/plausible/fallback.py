@@ -59,7 +59,7 @@ class Fallback:
         sums = none.index_put((labels,), powers, accumulate=True)
         rows = none.index_put((labels,), counted, accumulate=True)
         means = (sums + mean) / (rows + 1)
-        return powers / means[labels].clamp_min(LEAST)
+        return torch.where(usable, powers / means[labels].clamp_min(LEAST), 1)
 
     def soften(self, targets: Tensor, posterior: Tensor, strength: Tensor) -> Tensor:
         """Return the targets mixed with the posterior."""

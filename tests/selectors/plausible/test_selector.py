@@ -336,7 +336,7 @@ def test_nothing_is_known_of_the_clean_ratio_before_the_first_slot() -> None:
     assert Plausible().state_dict() == {}
 
 
-def test_targets_are_the_posterior_or_a_plausible_label() -> None:
+def test_targets_are_the_posterior_or_a_plausible_label_mixed_with_it() -> None:
     """The verdict is repeated with the same generator by a copy of the selector."""
     pool, view = held()
     trainer, _ = trained(Plausible, Symmetric, 0.5)
@@ -350,11 +350,15 @@ def test_targets_are_the_posterior_or_a_plausible_label() -> None:
         new = again.first_looks.update(pool.ids, rows)
         verdict = again.judge(seen, pool.ids[rows], new, len(pool))
         place = {row: at for at, row in enumerate(rows.tolist())}
+        weighting = again.agreements.weighting()
+        softness = 0.5 * again.fallback.strength(weighting, again.calibration.clean_ratio)
         for row, target in zip(picks.rows.tolist(), picks.targets, strict=True):
             at = place[row]
             if verdict.plausible[at]:
                 kept += 1
-                assert torch.equal(target, torch.eye(10)[pool.labels[row]])
+                label = torch.eye(10)[pool.labels[row]]
+                mixed = torch.lerp(label, verdict.posterior[at], softness)
+                torch.testing.assert_close(target, mixed)
             else:
                 relabelled += 1
                 assert torch.equal(target, verdict.posterior[at])
