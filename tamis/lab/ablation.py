@@ -12,6 +12,7 @@ from tamis.selectors.plausible import (
     Calibration,
     ClassBalance,
     Confusion,
+    Fallback,
     FirstLooks,
     Neighbours,
 )
@@ -71,5 +72,6 @@ ABLATIONS: dict[str, Callable[[], Plausible]] = {
     "pseudo-labels": lambda: Plausible(pseudo_labels=False),
     "confidence weight": lambda: Plausible(confidence_weight=0),
     "difficulty weight": lambda: Plausible(difficulty_weight=0),
+    "fallback": lambda: Plausible(fallback=Fallback(power=0, softness=0)),
 }
 """By the name of the part that is left out."""

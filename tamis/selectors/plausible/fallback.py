@@ -24,18 +24,21 @@ class Fallback:
     that the model does not know yet would be lost otherwise. And targets are mixed with the
     posterior.
 
-    Both cost accuracy where most labels are right, so both grow with the share of wrong labels.
+    Both cost accuracy where most labels are right, or where evidence is of some worth. So both grow
+    with the share of wrong labels, and they are strong only where nothing at all is confirmed.
 
     Parameters
     ----------
     power: power of the probability of the label, from a clean ratio of one half down.
     softness: share of the posterior in the targets there.
     growth: power of the noise rate, as a share of one half, that both grow with.
+    steepness: power of what the evidence has lost of its weight, that both grow with.
     """
 
     power: float = 1.0
     softness: float = 0.5
     growth: float = 2.0
+    steepness: float = 5.0
 
     def strength(self, weighting: Tensor, clean_ratio: Tensor) -> Tensor:
         """Return how much of both there is, from 0 to 1.
@@ -43,7 +46,7 @@ class Fallback:
         `weighting` is how far picks may be weighted by the evidence.
         """
         noise = (2 * (1 - clean_ratio)).clamp(0, 1).to(weighting)
-        return (1 - weighting) * noise**self.growth
+        return (1 - weighting) ** self.steepness * noise**self.growth
 
     def weights(self, candidates: Candidates, strength: Tensor) -> Tensor:
         """Return the weight of each row: that of its label over the mean of equal labels.

@@ -63,7 +63,7 @@ def test_it_grows_with_the_share_of_wrong_labels_and_with_what_nothing_confirms(
     ratios = [1.0, 0.9, 0.7, 0.5, 0.2]
     found = [rule.strength(none, torch.tensor(ratio)).item() for ratio in ratios]
     assert found == pytest.approx([0, 0.04, 0.36, 1, 1])
-    assert rule.strength(torch.tensor(0.75), torch.tensor(0.5)).item() == pytest.approx(0.25)
+    assert rule.strength(torch.tensor(0.5), torch.tensor(0.5)).item() == pytest.approx(1 / 32)
     assert rule.strength(torch.tensor(1.0), torch.tensor(0.5)).item() == 0
 
 
@@ -99,7 +99,7 @@ def test_picks_and_targets_are_those_of_a_loop() -> None:
         weighting = float(again.agreements.weighting())
         evenness = float(again.agreements.evenness())
         noise = min(1.0, 2 * (1 - float(again.calibration.clean_ratio)))
-        strength = (1 - weighting) * noise**2
+        strength = (1 - weighting) ** 5 * noise**2
         assert strength > 0.1
         given = seen.probabilities.gather(1, seen.labels[:, None])[:, 0].tolist()
         likely = weights_by_a_loop(labels[rows].tolist(), given, strength)
