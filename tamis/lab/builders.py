@@ -29,10 +29,12 @@ from tamis.selectors import (
     ITLM,
     O2U,
     RHO,
+    FixMatch,
     Naive,
     Plausible,
     Selector,
 )
+from tamis.selectors.fixmatch import Strong
 from tamis.selectors.o2u import cyclical
 from tamis.sources import Validator
 from tamis.training import Trainer
@@ -255,9 +257,17 @@ def mixing(make: Callable[[Scene], Selector], strength: float) -> Callable[[Scen
     return build
 
 
-def viewing(make: Callable[[], Selector]) -> Callable[[Scene], Runner]:
-    """Set a selector that judges rows as they are into the trainer, and train on strong views."""
-    return lambda scene: scene.trainer(make(), augment=strong_view(scene) or scene.place.augment)
+def viewing(make: Callable[[], FixMatch]) -> Callable[[Scene], Runner]:
+    """Set FixMatch into the trainer, with strong views of the rows whose labels it guesses."""
+
+    def build(scene: Scene) -> Runner:
+        selector, strong = make(), strong_view(scene)
+        first, changed = scene.place.augment, Strong(selector, strong) if strong else None
+        return scene.trainer(
+            selector, augment=Both(first, changed) if first and changed else first or changed
+        )
+
+    return build
 
 
 def disc(scene: Scene) -> Runner:

@@ -68,7 +68,7 @@ class Place:
     each; or it `falls` from there in a straight line. If classes are to have a long `tail`, rows of
     the first class are so many times those of the last, and classes between in geometric steps.
     `decay` is that of the averaged weights. On a GPU, if there is one and `gpu` wants it, passes
-    run in `precision` and as CUDA graphs, which nothing can count.
+    run in `precision` and, if `graphed`, as CUDA graphs, which nothing can count.
     """
 
     load: Callable[[Path | None], DataSet]
@@ -87,6 +87,7 @@ class Place:
     augment: Augment | None = None
     gpu: bool = False
     precision: torch.dtype | None = None
+    graphed: bool = True
 
     @property
     def device(self) -> str:
@@ -97,7 +98,7 @@ class Place:
         """Return how trainers execute here."""
         if self.device == "cpu":
             return Execution()
-        return Execution(self.device, self.precision, graphed=True)
+        return Execution(self.device, self.precision, graphed=self.graphed)
 
 
 def two_gaussians(folder: Path | None = None) -> DataSet:

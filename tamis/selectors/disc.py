@@ -30,11 +30,13 @@ class DISC:
 
     In the letters of the paper and its code: momentum is lambda, margin is sigma, power is q.
     `strong` changes inputs as the trainer's `augment` does; without it both views are the row as it
-    is, and none is hard. Thresholds are kept by id and view, and start at 1 / classes.
+    is, and none is hard. Thresholds are kept by id and view, and start at 1 / classes. In its first
+    `looks` looks a row counts as clean, while its thresholds move.
     """
 
-    momentum: float = 0.95
+    momentum: float = 0.8
     margin: float = 0.5
+    looks: int = 3
     ceiling: float = 0.9
     power: float = 0.7
     strong: Change | None = None
@@ -44,7 +46,8 @@ class DISC:
             raise ValueError(
                 f"DISC needs momentum in [0, 1), ceiling and power in (0, 1], got {self}."
             )
-        self._above = IdMemory()  # thresholds less where they start, so that unknown ids are at 0
+        # Thresholds less where they start, so that unknown ids are at 0, and the looks at a row.
+        self._above = IdMemory()
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick those of k random rows that are clean, hard or purified; else the nearest to it."""
@@ -57,17 +60,21 @@ class DISC:
         if not len(rows):
             return Picks(rows)
         labels, ids, start = pool.labels[rows], pool.ids[rows], 1 / weak.shape[1]
-        thresholds = start + self._above.get(ids, 2)
+        known = self._above.get(ids, 3)
+        thresholds, new = start + known[:, :2], known[:, 2] < self.looks
         own, targets, weights = self.judge(weak, strong, labels, thresholds)
+        targets[new] = one_hot(labels[new], weak.shape[1]).to(targets)
+        weights = weights.masked_fill(new, 1)
         highest = torch.stack([weak.max(dim=1).values, strong.max(dim=1).values], dim=1)
-        moved = self.momentum * thresholds + (1 - self.momentum) * highest
-        self._above.put(ids, moved - start)
+        moved = self.momentum * thresholds + (1 - self.momentum) * highest - start
+        self._above.put(ids, torch.cat([moved, known[:, 2:] + 1], dim=1))
         self._above.retain(pool.ids)
         passing = weights > 0
         if not passing.any():
             passing = own == own.max()
             weights = torch.ones_like(weights)
-        return Picks(rows[passing], weights[passing], targets[passing])
+        share = passing.float().mean()  # the loss is a mean over all rows that were judged
+        return Picks(rows[passing], weights[passing] * share, targets[passing])
 
     def judge(
         self, weak: Tensor, strong: Tensor, labels: Tensor, thresholds: Tensor
@@ -97,7 +104,7 @@ class DISC:
         self._above.remove(ids)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return how far the thresholds of each id that was judged are above where they start."""
+        """Return how far each threshold is above where it starts, and the looks, by id."""
         return {"ids": self._above.ids, "above": self._above.values}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

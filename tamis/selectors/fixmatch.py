@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from tamis.data import Picks, Samples
 from tamis.model_view import ModelView
+from tamis.selectors.disc import Change
 from tamis.selectors.naive import Naive
 from tamis.selectors.protocol import Selector
 from tamis.selectors.sampling import draw_rows, trainable
@@ -25,8 +26,8 @@ class FixMatch:
     `threshold` (tau) is picked with the class that is predicted; the others are left out. The two
     losses are means over the rows drawn, and the second has the weight `strength` (lambda_u).
 
-    Give the trainer a strong `augment`: what is predicted for the row as it is should be learned
-    for the row as it is changed.
+    Give the trainer `Strong(selector, change)` as `augment`: what is predicted for a row as it is
+    should be learned for the row as it is changed.
     """
 
     trusted: Selector = field(default_factory=Naive)
@@ -45,11 +46,13 @@ class FixMatch:
                 f"FixMatch saves no memory of another selector, and {type(self.trusted).__name__}"
                 " has one."
             )
+        self.own: int | None = None  # picks of the last slot with their own labels
 
     def select(self, pool: Samples, view: ModelView, k: int, generator: Generator) -> Picks:
         """Pick at most k rows, those with their own labels first."""
         count = -(-k // (1 + self.unlabelled))
         chosen = self.trusted.select(pool, view, count, generator).rows
+        self.own = len(chosen)
         drawn = draw_rows(len(pool), k - count, generator, pool.labels.device)
         drawn = trainable(pool, drawn[~torch.isin(drawn, chosen)])
         if not len(drawn):
@@ -67,3 +70,24 @@ class FixMatch:
         )
         targets = one_hot(labels, probabilities.shape[1]).to(probabilities.dtype)
         return Picks(rows, weights * len(rows), targets)
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Change the picks of FixMatch whose labels are guessed; others stay as they are.
+
+    In the warm-up, before FixMatch picks, no row is changed.
+    """
+
+    selector: FixMatch
+    change: Change
+
+    def __call__(
+        self, inputs: Tensor, targets: Tensor, classes: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return the rows of a batch, the last ones changed."""
+        own = self.selector.own
+        if own is None or own >= len(inputs):
+            return inputs, targets
+        changed, wanted = self.change(inputs[own:], targets[own:], classes, generator)
+        return torch.cat([inputs[:own], changed]), torch.cat([targets[:own], wanted])
