@@ -95,10 +95,10 @@ def to_markdown(points: Sequence[Point], found: Sequence[Panel], page: Path) -> 
         "A column is a budget of forward-equivalents for each row held: a row passed forward"
         f" through a model counts 1, a backward pass {BACKWARD}. Passes are counted at the models,"
         " those of selection, of a second model and of preparations included; those of the test are"
-        " not. A run is stopped by the slot that reaches the budget. Warm-ups are those of the board,"
-        " so a small budget may be spent before a method begins to select. A cell is accuracy on clean"
-        " test data, with averaged weights or without, whichever is higher: mean ± standard"
-        " deviation over seeds. Bold is the best of its column without side information.",
+        " not. A run is stopped by the slot that reaches the budget. Warm-ups are those of the"
+        " board, so a small budget may be spent before a method begins to select. A cell is"
+        " accuracy on clean test data, with averaged weights or without, whichever is higher: mean"
+        " ± standard deviation over seeds. Bold is the best of a column without side information.",
         "",
     ]
     for panel in found:
