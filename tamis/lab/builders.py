@@ -190,8 +190,9 @@ def hedging(scene: Scene) -> Runner:
 
 
 def remembering(scene: Scene) -> Runner:
-    """Keep half of the rows, chosen by PuriDivER as they arrive."""
-    buffer = PuriDivER(len(scene.held) // 2)
+    """Keep half of the rows, chosen by PuriDivER as they arrive; of tasks, as many as others."""
+    kept = scene.place.kept if scene.place.tasks else None
+    buffer = PuriDivER(kept or len(scene.held) // 2)
     trainer = scene.trainer(buffer=buffer)
     buffer.view = trainer.averaged
     return trainer
