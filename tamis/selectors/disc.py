@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -34,9 +35,11 @@ class DISC:
     `looks` looks a row counts as clean, while its thresholds move.
     """
 
-    momentum: float = 0.8
+    seeks_clean: ClassVar = False  # a row counts as clean in its first looks
+
+    momentum: float = 0.95
     margin: float = 0.5
-    looks: int = 3
+    looks: int = 5
     ceiling: float = 0.9
     power: float = 0.7
     strong: Change | None = None

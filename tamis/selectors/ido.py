@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -28,8 +29,13 @@ class IDO:
     picked: (wrong + 1) / (uses + 2). With P the probability of the component of fewer wrong events,
     a row's loss is P times the cross entropy of its label plus (1 - P) / 2 times the entropy of its
     prediction, which pulls it to the class that is predicted. Soft targets give the trainer's cross
-    entropy the gradient of that loss. Rows are picked at random. Counts are kept by id.
+    entropy the gradient of that loss. Rows are picked at random. Counts are kept by id. In
+    its first `looks` looks a row's label is trusted, P = 1, while its events are counted.
     """
+
+    seeks_clean: ClassVar = False  # all rows are picked, and weighed
+
+    looks: int = 3
 
     def __post_init__(self) -> None:
         self._counts = IdMemory()  # wrong events and uses
@@ -53,6 +59,7 @@ class IDO:
             self._mixture = fit_step(self._mixture, rates(self._counts.values))
         self._fitted = True
         clean = shares_of(self._mixture, rates(counts))[0].to(predicted)
+        clean = clean.masked_fill(counts[:, 1] <= self.looks, 1)
         return Picks(rows, targets=targets_for(predicted, labels, clean))
 
     def relabel(self, ids: Tensor, labels: Tensor) -> None:
