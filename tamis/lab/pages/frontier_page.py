@@ -47,7 +47,7 @@ class Panel:
         return sorted(names, key=lambda name: -spread.mean if (spread := found[name]) else 1.0)
 
     def best(self, budget: float) -> str:
-        """Return the method of highest accuracy at a budget, of those that are told nothing."""
+        """Return the method of highest accuracy at a budget, of those without side information."""
         here = {
             method: spread.mean
             for (method, at), spread in self.spreads.items()

@@ -30,19 +30,19 @@ def sharper(shares: Tensor) -> Tensor:
 
 
 def authors_step(
-    model: nn.Module, other: nn.Module, batch: Samples, sure_of: list[float], k: int,
+    model: nn.Module, other: nn.Module, batch: Samples, trusted: list[float], k: int,
     weight: float, rng: Generator,
 ) -> None:  # fmt: skip
     """Train one model on the division by the other, as the authors' `train` does for a batch."""
-    labelled = [row for row, w in enumerate(sure_of) if w > 0.5][:k]
-    rest = [row for row, w in enumerate(sure_of) if w <= 0.5][: len(labelled)]
+    labelled = [row for row, w in enumerate(trusted) if w > 0.5][:k]
+    rest = [row for row, w in enumerate(trusted) if w <= 0.5][: len(labelled)]
     with torch.no_grad():
         own, theirs = (one(batch.inputs).softmax(1) for one in (model, other))
     targets = []
     for row in labelled:
         given = torch.zeros(3, dtype=torch.float64)
         given[batch.labels[row]] = 1
-        targets.append(sharper(sure_of[row] * given + (1 - sure_of[row]) * own[row]))
+        targets.append(sharper(trusted[row] * given + (1 - trusted[row]) * own[row]))
     targets += [sharper((own[row] + theirs[row]) / 2) for row in rest]
     rows = labelled + rest
     seed = int(torch.randint(2**63 - 1, (), generator=rng))
