@@ -98,7 +98,8 @@ def to_markdown(points: Sequence[Point], found: Sequence[Panel], page: Path) -> 
         " not. A run is stopped by the slot that reaches the budget. Warm-ups are those of the"
         " board, so a small budget may be spent before a method begins to select. A cell is"
         " accuracy on clean test data, with averaged weights or without, whichever is higher: mean"
-        " ± standard deviation over seeds. Bold is the best of a column without side information.",
+        " ± standard deviation over seeds, or one seed alone. Bold is the best of a column without"
+        " side information.",
         "",
     ]
     for panel in found:
