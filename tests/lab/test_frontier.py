@@ -67,7 +67,7 @@ def test_a_second_run_runs_what_is_missing(tmp_path: Path, monkeypatch, capsys) 
     assert main([*some.split(), "--passes", "0.5,1", "--page", "page.md"]) == 0
     assert len(done) == 2
     first = (tmp_path / "page.md").read_text()
-    assert "### digits, symmetric noise, clean ratio 0.5" in first
+    assert "## digits, symmetric noise, clean ratio 0.5" in first
     assert "| method | 0.5 | 1 | side information |" in capsys.readouterr().out
     assert main([*some.split(), "--passes", "0.5,1", "--page", "page.md"]) == 0
     assert len(done) == 2

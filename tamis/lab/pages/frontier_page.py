@@ -103,7 +103,7 @@ def to_markdown(points: Sequence[Point], found: Sequence[Panel], page: Path) -> 
         "",
     ]
     for panel in found:
-        lines += [f"### {escape(panel.title)}", "", *rows(panel, page), ""]
+        lines += [f"## {escape(panel.title)}", "", *rows(panel, page), ""]
         lines += [escape(sentence(panel)), ""]
     return "\n".join(lines).rstrip()
 
