@@ -14,6 +14,7 @@ from tamis.buffers import Growing, PuriDivER
 from tamis.data import Slot
 from tamis.lab.scene import Scene
 from tamis.losses import (
+    ILL,
     Criterion,
     NoiseAdaptation,
     even_confusion,
@@ -24,18 +25,21 @@ from tamis.monitoring import Accuracy
 from tamis.noise import CrossValidation, Proportion
 from tamis.optim import CAdam
 from tamis.selectors import (
+    DISC,
     ITLM,
     O2U,
     RHO,
+    FixMatch,
     Naive,
     Plausible,
     Selector,
 )
+from tamis.selectors.fixmatch import Strong
 from tamis.selectors.o2u import cyclical
 from tamis.sources import Validator
 from tamis.training import Trainer
-from tamis.training.augment import ShiftAndFlip
-from tamis.training.pairs import CoTeaching, Decoupling, JoCoR
+from tamis.training.augment import Augment, Both, Mixup, ShiftAndFlip, TwoViews
+from tamis.training.pairs import CoTeaching, Decoupling, DivideMix, JoCoR
 
 
 class Runner(Protocol):
@@ -186,8 +190,9 @@ def hedging(scene: Scene) -> Runner:
 
 
 def remembering(scene: Scene) -> Runner:
-    """Keep half of the rows, chosen by PuriDivER as they arrive."""
-    buffer = PuriDivER(len(scene.held) // 2)
+    """Keep half of the rows, chosen by PuriDivER as they arrive; of tasks, as many as others."""
+    kept = scene.place.kept if scene.place.tasks else None
+    buffer = PuriDivER(kept or len(scene.held) // 2)
     trainer = scene.trainer(buffer=buffer)
     buffer.view = trainer.averaged
     return trainer
@@ -217,11 +222,11 @@ def confident_steps(scene: Scene) -> Runner:
 
 
 def paired(
-    kind: type[CoTeaching] | type[JoCoR] | type[Decoupling],
+    kind: type[CoTeaching] | type[JoCoR] | type[Decoupling] | type[DivideMix],
     knows_ratio: bool = True,
     **settings: Any,
 ) -> Callable[[Scene], Runner]:
-    """Train two models side by side; all but Decoupling need the noise rate."""
+    """Train two models side by side, which may need the noise rate."""
 
     def build(scene: Scene) -> Runner:
         models = (scene.model(), scene.model())
@@ -234,3 +239,53 @@ def paired(
         )  # fmt: skip
 
     return build
+
+
+def strong_view(scene: Scene) -> Augment | None:
+    """Return a move of images by a pixel for every 7 of their side; None where there are none."""
+    if len(scene.data.input_shape) < 2:
+        return None
+    return ShiftAndFlip(pad=max(1, scene.data.input_shape[-1] // 7), flip=False)
+
+
+def mixing(make: Callable[[Scene], Selector], strength: float) -> Callable[[Scene], Runner]:
+    """Set a selector into the trainer, and mix its picks after what the place does to them."""
+
+    def build(scene: Scene) -> Runner:
+        mixup, first = Mixup(strength), scene.place.augment
+        return scene.trainer(make(scene), augment=Both(first, mixup) if first else mixup)
+
+    return build
+
+
+def viewing(make: Callable[[], FixMatch]) -> Callable[[Scene], Runner]:
+    """Set FixMatch into the trainer, with strong views of the rows whose labels it guesses."""
+
+    def build(scene: Scene) -> Runner:
+        selector, strong = make(), strong_view(scene)
+        first, changed = scene.place.augment, Strong(selector, strong) if strong else None
+        return scene.trainer(
+            selector, augment=Both(first, changed) if first and changed else first or changed
+        )
+
+    return build
+
+
+def disc(scene: Scene) -> Runner:
+    """Judge two views of each row, and mix those that pass."""
+    return mixing(lambda scene: DISC(strong=strong_view(scene)), 5.0)(scene)
+
+
+def imprecise(scene: Scene) -> Runner:
+    """Learn the confusion of labels beside the model, over two views of each row."""
+    model, layer = scene.model(), ILL(even_confusion(scene.classes, 0.9), views=2)
+    groups = [{"params": model.parameters()}, {"params": layer.parameters()}]
+    return scene.trainer(
+        model=model, optimizer=SGD(groups, scene.place.rate), criterion=layer,
+        augment=TwoViews(strong_view(scene), scene.place.augment),
+    )  # fmt: skip
+
+
+def dividing(scene: Scene) -> Runner:
+    """Train two models that divide rows for each other, after naive slots."""
+    return paired(DivideMix, knows_ratio=False, augment=scene.place.augment)(scene)

@@ -68,7 +68,7 @@ def run_cell(cell: Cell, folder: Path | None = None) -> Result:
     place = replace(PLACES[cell.data], once=True)
     scene = Scene(place, place.load(folder), cell.noise, cell.clean, cell.slots, cell.seed)
     events = LateLabels(
-        scene.stream(), cell.late, repeated=REPEATED, withdrawn=WITHDRAWN,
+        filter(None, scene.stream()), cell.late, repeated=REPEATED, withdrawn=WITHDRAWN,
         on_time=cell.arm == "on time", seed=cell.seed,
     )  # fmt: skip
     limit = round(ROOM * cell.late * -(-len(scene.held) // cell.slots))

@@ -17,14 +17,19 @@ from tamis.lab.builders import (
     auditing,
     confident_steps,
     decaying,
+    disc,
+    dividing,
     hedging,
+    imprecise,
     losing,
+    mixing,
     o2u,
     paired,
     remembering,
     rho_with_holdout,
     selecting,
     shifting,
+    viewing,
 )
 from tamis.lab.scene import Scene
 from tamis.losses import (
@@ -40,13 +45,16 @@ from tamis.noise import CrossValidation, Proportion
 from tamis.selectors import (
     BARE,
     ELR,
+    IDO,
     INCV,
     ITLM,
     OGRS,
     PCLOF,
     RHO,
+    SSR,
     AdaptiveK,
     Confident,
+    FixMatch,
     MentorNet,
     Mixture,
     Naive,
@@ -87,10 +95,10 @@ VARIANTS = (
     Method("Plausible, 100 audited", auditing, "plausible", "100 checked labels"),
 )
 """The board leaves them out; `tamis lab bench --methods` runs them by name."""
-RATIO, KNOWN = "clean ratio", "confusion matrix"
+RATIO, KNOWN, ORACLE = "clean ratio", "confusion matrix", "every right label"
 METHODS = (
     Method("naive", selecting(lambda _: Naive()), "ogrs"),
-    Method("oracle", selecting(lambda _: Oracle()), "ogrs", "every right label"),
+    Method("oracle", selecting(lambda _: Oracle()), "ogrs", ORACLE),
     Method("Plausible", selecting(lambda _: Plausible(), warm_up=0), "plausible"),
     Method("OGRS", selecting(lambda _: OGRS()), "ogrs"),
     Method("ITLM", selecting(lambda scene: ITLM(scene.clean_ratio)), "itlm", RATIO),
@@ -116,6 +124,12 @@ METHODS = (
     Method("RHO, average", selecting(lambda _: RHO()), "rho"),
     Method("RHO, holdout", rho_with_holdout, "rho", "1,000 more rows"),
     Method("ELR", selecting(lambda _: ELR()), "elr"),
+    Method("SSR", mixing(lambda _: SSR(), 4.0), "ssr"),
+    Method("DISC", disc, "disc"),
+    Method("IDO", selecting(lambda _: IDO()), "ido"),
+    Method("FixMatch", viewing(FixMatch), "fixmatch"),
+    Method("FixMatch, oracle", viewing(lambda: FixMatch(Oracle())), "fixmatch", ORACLE),
+    Method("DivideMix", dividing, "divide_mix"),
     Method("Decoupling", paired(Decoupling, knows_ratio=False), "decoupling"),
     Method("Co-teaching", paired(CoTeaching), "co_teaching", RATIO),
     Method("JoCoR", paired(JoCoR), "jocor", RATIO),
@@ -131,6 +145,7 @@ METHODS = (
         "backward, known", losing(lambda s: Backward(s.confusion()), SLOW), "loss_correction", KNOWN
     ),
     Method("noise adaptation", adapting, "noise_adaptation"),
+    Method("ILL", imprecise, "ill"),
     Method("mixup", lambda scene: scene.trainer(augment=Mixup()), "mixup"),
     Method("shifted images", shifting(), "mixup"),
     Method("Plausible, shifted images", shifting(Plausible, warm_up=0), "plausible"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from tamis.buffers import Buffer, Growing, Sliding
+from tamis.buffers import Buffer, Growing, Reservoir, Sliding
 from tamis.data import Samples
 from tamis.lab.noise_kinds import NOISES
 from tamis.lab.table_sets import made_table
@@ -28,6 +28,7 @@ from tamis.selectors import (
 )
 from tamis.sources import Validator
 from tamis.streams import (
+    BlurryTasks,
     Constant,
     DataSet,
     Noise,
@@ -67,8 +68,10 @@ class Place:
     or all. If it `drifts_from` another clean ratio, that one and the cell's take turns, twice
     each; or it `falls` from there in a straight line. If classes are to have a long `tail`, rows of
     the first class are so many times those of the last, and classes between in geometric steps.
+    If there are `tasks`, rows come task by task, k at a time, with blurred boundaries, and a random
+    sample of `kept` stays; each task has the same number of slots, the last without new rows.
     `decay` is that of the averaged weights. On a GPU, if there is one and `gpu` wants it, passes
-    run in `precision` and as CUDA graphs, which nothing can count.
+    run in `precision` and, if `graphed`, as CUDA graphs, which nothing can count.
     """
 
     load: Callable[[Path | None], DataSet]
@@ -79,6 +82,7 @@ class Place:
     drifts_from: float | None = None
     falls: bool = False
     tail: int | None = None
+    tasks: int | None = None
     k: int = 32
     warm_up: int = 500
     model: Callable[[tuple[int, ...], int], nn.Module] = mlp
@@ -87,6 +91,7 @@ class Place:
     augment: Augment | None = None
     gpu: bool = False
     precision: torch.dtype | None = None
+    graphed: bool = True
 
     @property
     def device(self) -> str:
@@ -97,7 +102,7 @@ class Place:
         """Return how trainers execute here."""
         if self.device == "cpu":
             return Execution()
-        return Execution(self.device, self.precision, graphed=True)
+        return Execution(self.device, self.precision, graphed=self.graphed)
 
 
 def two_gaussians(folder: Path | None = None) -> DataSet:
@@ -126,6 +131,15 @@ BASES = {
     "cifar10-resnet": Place(
         cifar10, slots=8000, held=None, k=64, model=resnet18, rate=0.05, decay=0.995,
         augment=ShiftAndFlip(), gpu=True, precision=torch.bfloat16,
+    ),
+    "digits-blurry": Place(digits, slots=300, once=True, kept=100, tasks=5, k=16, warm_up=20),
+    "mnist-blurry": Place(
+        mnist, slots=3000, held=15_000, once=True, kept=500, tasks=5, k=16, warm_up=200
+    ),
+    "cifar10-blurry": Place(
+        cifar10, slots=43_125, held=None, once=True, kept=500, tasks=5, k=16, warm_up=600,
+        model=resnet18, rate=0.05, decay=0.995, augment=ShiftAndFlip(), gpu=True,
+        precision=torch.bfloat16,
     ),
 }  # fmt: skip
 TAILS = {
@@ -196,8 +210,8 @@ class Scene:
         """Slots that are naive before a selector takes over."""
         return min(self.place.warm_up, self.slots // 4)
 
-    def stream(self, chunks: int = 1) -> Iterator[Samples]:
-        """Yield the rows held: at once, or in so many chunks, one a slot."""
+    def stream(self, chunks: int = 1) -> Iterator[Samples | None]:
+        """Yield the rows held: at once, or in so many chunks, one a slot; None where none come."""
         return iter(self._replay(chunks))
 
     @cached_property
@@ -224,14 +238,20 @@ class Scene:
         if self.noise == "pair":
             return self.clean_ratio * right + (1 - self.clean_ratio) * right.roll(1, dims=1)
         counts = torch.zeros(self.classes, self.classes)
-        for samples in self._replay(groups=self.data.labels[self.held]):
+        for samples in filter(None, self._replay(groups=self.data.labels[self.held])):
             at = samples.groups, samples.labels
             counts.index_put_(at, torch.ones(len(samples)), accumulate=True)
         rows = counts.sum(dim=1, keepdim=True)
         return torch.where(rows > 0, counts / rows.clamp_min(1), right)
 
-    def _replay(self, chunks: int = 1, groups: Tensor | None = None) -> Replay:
+    def _replay(self, chunks: int = 1, groups: Tensor | None = None) -> Iterable[Samples | None]:
         """Return the stream in so many chunks, or as many as the place wants."""
+        if self.place.tasks:
+            return BlurryTasks(
+                self.data.inputs[self.held], self.data.labels[self.held], self.label_noise,
+                self.clean_ratio, max(1, self.slots // self.place.tasks), self.place.tasks,
+                rows_per_slot=self.place.k, seed=self.seed, groups=groups,
+            )  # fmt: skip
         chunks = self.slots if self.place.once else chunks
         return Replay(
             self.data.inputs[self.held],
@@ -273,8 +293,10 @@ class Scene:
         return made
 
     def buffer(self) -> Buffer:
-        """Make a buffer for all rows, or for the newest."""
-        return Sliding(self.place.kept) if self.place.kept else Growing(len(self.held))
+        """Make a buffer for all rows, for the newest, or for a random sample."""
+        if self.place.kept is None:
+            return Growing(len(self.held))
+        return Reservoir(self.place.kept) if self.place.tasks else Sliding(self.place.kept)
 
     def trainer(
         self,

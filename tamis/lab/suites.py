@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tamis.lab.scene import PLACES
 
+BLURRY = ("digits-blurry", "mnist-blurry", "cifar10-blurry")
 TEN_CLASSES = ("digits", "mnist", "cifar10", "made-table")
 
 
@@ -81,5 +82,6 @@ SUITES: dict[str, tuple[Spot, ...]] = {
     "structure": (
         *(spot for name in TEN_CLASSES for spot in of_ten_classes(name)),
         *of_two_classes("gaussians"),
-    )
+    ),
+    "blurry": spots(BLURRY, ["symmetric"], [0.8, 0.6, 0.4]),
 }

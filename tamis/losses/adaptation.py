@@ -36,7 +36,8 @@ class NoiseAdaptation(nn.Module):
     @property
     def cannot_grow(self) -> str:
         """A sentence: the optimiser has the confusion as it was built."""
-        return f"NoiseAdaptation was built for {len(self.weight)} classes, and cannot learn others."
+        name = type(self).__name__
+        return f"{name} was built for {len(self.weight)} classes, and cannot learn others."
 
     def matrix(self) -> Tensor:
         """Return the confusion as learned so far."""

@@ -6,7 +6,10 @@ The line that imports a selector also lists it: see `SELECTORS`.
 from tamis.selectors.adaptive_k import AdaptiveK as AdaptiveK
 from tamis.selectors.bare import BARE as BARE
 from tamis.selectors.confident import Confident as Confident
+from tamis.selectors.disc import DISC as DISC
 from tamis.selectors.elr import ELR as ELR
+from tamis.selectors.fixmatch import FixMatch as FixMatch
+from tamis.selectors.ido import IDO as IDO
 from tamis.selectors.incv import INCV as INCV
 from tamis.selectors.itlm import ITLM as ITLM
 from tamis.selectors.mentornet import MentorNet as MentorNet
@@ -20,6 +23,7 @@ from tamis.selectors.oracle import Oracle as Oracle
 from tamis.selectors.plausible import Plausible as Plausible
 from tamis.selectors.protocol import Selector as Selector
 from tamis.selectors.rho import RHO as RHO
+from tamis.selectors.ssr import SSR as SSR
 from tamis.selectors.topofilter import TopoFilter as TopoFilter
 
 SELECTORS: tuple[type[Selector], ...] = tuple(

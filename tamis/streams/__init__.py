@@ -1,6 +1,7 @@
 """Simulated streams: data sets played back with label noise that drifts."""
 
 from tamis.streams.annotators import Crowd, CrowdStream
+from tamis.streams.blurry import BlurryTasks
 from tamis.streams.datasets import (
     DATA_SETS,
     DataSet,
@@ -43,6 +44,7 @@ __all__ = [
     "NOISES",
     "SCHEDULES",
     "AnnotatorTurns",
+    "BlurryTasks",
     "Boundary",
     "Burst",
     "ClassLocal",

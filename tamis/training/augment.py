@@ -118,3 +118,24 @@ class Both:
         """Return what the second makes of what the first made."""
         inputs, targets = self.first(inputs, targets, classes, generator)
         return self.second(inputs, targets, classes, generator)
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    """Two views of every row: all rows by a weak change, then all of them by a strong one.
+
+    None is the row as it is. It makes a batch twice as long, so picks must have no weights.
+    """
+
+    strong: Augment | None = None
+    weak: Augment | None = None
+
+    def __call__(
+        self, inputs: Tensor, targets: Tensor, classes: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return the inputs of both views, and the targets of both."""
+        views = [
+            (inputs, targets) if change is None else change(inputs, targets, classes, generator)
+            for change in (self.weak, self.strong)
+        ]
+        return torch.cat([seen for seen, _ in views]), torch.cat([to for _, to in views])

@@ -187,8 +187,8 @@ def hedged(criterion: Any) -> Trainer:
     return make_trainer(model=model, criterion=HedgeLoss(model, criterion))
 
 
-def adapted() -> Trainer:
-    layer = NoiseAdaptation(even_confusion(3, 0.8))
+def adapted(kind: type[NoiseAdaptation] = NoiseAdaptation) -> Trainer:
+    layer = kind(even_confusion(3, 0.8))
     return make_trainer(criterion=layer, layer=True)
 
 
@@ -214,8 +214,8 @@ PARTS: dict[str, Make] = {
 @pytest.mark.parametrize("kind", LOSSES, ids=lambda kind: kind.__name__)
 def test_every_loss_goes_on(kind, blobs: Samples, tmp_path: Path) -> None:
     def make() -> Trainer:
-        if kind is NoiseAdaptation:
-            return adapted()
+        if isinstance(kind, type) and issubclass(kind, NoiseAdaptation):
+            return adapted(kind)
         return make_trainer(criterion=kind() if isinstance(kind, type) else kind)
 
     goes_on_as_if_unbroken(make, list(stream_of(blobs))[:24], tmp_path)

@@ -59,7 +59,7 @@ def test_help_lists_what_a_user_needs() -> None:
     assert {title: ", ".join(found) for title, found in SECTIONS.items()} == wanted
     assert ", ".join(COMMANDS) == ", ".join(wanted.values())
     paper = "bench, reproduce, audit, regret, fairness, tracker, suspects, tables"
-    assert ", ".join(LAB) == f"{paper}, classes, unlabelled, late"
+    assert ", ".join(LAB) == f"{paper}, classes, unlabelled, late, frontier"
 
 
 def test_help_is_in_sections() -> None:

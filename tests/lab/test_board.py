@@ -143,3 +143,23 @@ def test_separation_is_that_of_a_loop_over_pairs() -> None:
     wrong = torch.rand(90, generator=generator) < 0.2 + 0.5 * scores
     pairs = [(a > b) + 0.5 * (a == b) for a in scores[wrong] for b in scores[~wrong]]
     assert board.roc_area(scores, wrong) == pytest.approx(float(sum(pairs)) / len(pairs))
+
+
+def test_tasks_come_one_after_another_and_a_sample_of_them_is_kept() -> None:
+    place = PLACES["digits-blurry"]
+    scene = Scene(place, digits(), "symmetric", 0.6, 300, 0)
+    trainer, seen = scene.trainer(), []
+    for item in scene.stream():
+        slot = trainer.step(item)
+        seen.append(slot.seen)
+    assert len(seen) == 300
+    assert seen[-1] == DIGITS_HELD
+    ends = [seen[60 * task - 1] for task in range(1, 6)]
+    for before, after in zip([0, *ends], ends, strict=False):
+        assert after - before == pytest.approx(DIGITS_HELD / 5, abs=25)
+    held = trainer.held()
+    assert len(held) == 100
+    parts = torch.bucketize(held.ids, torch.tensor(ends), right=True)
+    assert torch.bincount(parts, minlength=5).min() > 5, "the first tasks are forgotten"
+    result = run_cell(Cell("PuriDivER", "digits-blurry", "symmetric", 0.6, 40, 0))
+    assert result.clean_ratio_true > 0.4

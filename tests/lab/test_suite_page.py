@@ -6,6 +6,9 @@ from pathlib import Path
 
 from tamis.lab.board import Cell, Result
 from tamis.lab.pages.suite_page import to_markdown, write_suite
+from tamis.lab.rows import read
+
+ROOT = Path(__file__).parents[2]
 
 
 def result(method: str, noise: str, accuracy: float, seed: int = 0, **more: float) -> Result:
@@ -57,3 +60,15 @@ def test_it_goes_between_the_marks_of_its_name(tmp_path: Path) -> None:
     page.write_text("before\n<!-- structure -->\nold\n<!-- /structure -->\nafter\n")
     text = write_suite(some_results(), "structure", page)
     assert page.read_text() == f"before\n<!-- structure -->\n{text}\n<!-- /structure -->\nafter\n"
+
+
+def test_the_table_of_blurry_tasks_is_that_of_its_results() -> None:
+    page = (ROOT / "docs" / "methods" / "puridiver.md").read_text()
+    runs = read(ROOT / "results" / "blurry" / "results.csv", Result)
+    ratios, names = (
+        (0.8, 0.6, 0.4),
+        ("Plausible", "naive", "oracle", "PuriDivER", "SSR", "DivideMix"),
+    )
+    runs = [run for run in runs if run.data == "digits-blurry"]
+    runs.sort(key=lambda run: (run.seed, ratios.index(run.clean_ratio), names.index(run.method)))
+    assert f"<!-- blurry -->\n{to_markdown(runs)}\n<!-- /blurry -->" in page

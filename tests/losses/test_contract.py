@@ -20,8 +20,8 @@ each = pytest.mark.parametrize("kind", LOSSES, ids=lambda kind: kind.__name__)
 
 
 def make(kind, classes: int = 4) -> Criterion:
-    if kind is NoiseAdaptation:
-        return NoiseAdaptation(even_confusion(classes, 0.8))
+    if inspect.isclass(kind) and issubclass(kind, NoiseAdaptation):
+        return kind(even_confusion(classes, 0.8))
     return kind() if inspect.isclass(kind) else kind
 
 

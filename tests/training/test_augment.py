@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from tamis import Growing, Naive, Samples, Trainer
 from tamis.models import mlp, start
-from tamis.training.augment import Both, DropTokens, Mixup, ShiftAndFlip
+from tamis.training.augment import Both, DropTokens, Mixup, ShiftAndFlip, TwoViews
 
 ALL = (Mixup(), ShiftAndFlip(), Both(ShiftAndFlip(), Mixup()))
 each = pytest.mark.parametrize("augment", ALL, ids=lambda augment: type(augment).__name__)
@@ -189,3 +189,13 @@ def test_tokens_are_dropped_and_none_appear(generator: Generator) -> None:
     assert 0.25 < dropped[tokens > 0].float().mean() < 0.35
     with pytest.raises(ValueError, match="share=1"):
         DropTokens(1.0)
+
+
+def test_two_views_are_all_rows_twice(generator: Generator) -> None:
+    inputs, labels = torch.rand(6, 1, 8, 8, generator=generator), torch.arange(6)
+    state = generator.get_state()
+    views, targets = TwoViews(ShiftAndFlip(2))(inputs, labels, 6, generator)
+    generator.set_state(state)
+    assert views[:6].equal(inputs)
+    assert views[6:].equal(ShiftAndFlip(2)(inputs, labels, 6, generator)[0])
+    assert targets.tolist() == [*range(6), *range(6)]

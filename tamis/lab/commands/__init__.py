@@ -8,6 +8,7 @@ from tamis.lab.commands import (
     bench,
     classes,
     fairness,
+    frontier,
     late,
     regret,
     reproduce,
@@ -29,4 +30,5 @@ COMMANDS = {
     "classes": classes,
     "unlabelled": unlabelled,
     "late": late,
+    "frontier": frontier,
 }

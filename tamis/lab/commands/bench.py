@@ -27,11 +27,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--methods", help="names, comma separated, as --list prints them (default: all)")
     add(
         "--suite",
-        choices=("board", "structure"),
+        choices=("board", "structure", "blurry"),
         default="board",
         help="board: every combination of --data, --noise and --clean; structure: a list of cells"
-        " with structured noise, long tails, few rows and falling clean ratios, of which these"
-        " options choose (default board)",
+        " with structured noise, long tails, few rows and falling clean ratios; blurry: cells of"
+        " five tasks with blurred boundaries; of both these options choose (default board)",
     )
     add("--data", help="as --list prints them (default digits,mnist, or all of the suite)")
     add("--noise", help="kinds of label noise (default symmetric,pair, or all of the suite)")

@@ -31,7 +31,10 @@ def setting(name: str, slots: set[int]) -> str:
     counts = ", ".join(f"{count:,}" for count in sorted(slots))
     held = "all rows" if place.held is None else f"at most {place.held:,} rows"
     arrive = "arriving over all slots" if place.once else "held from the first slot on"
-    arrive += f", the newest {place.kept:,} kept" if place.kept else ""
+    if place.kept:
+        which = "a random sample of" if place.tasks else "the newest"
+        arrive += f", {which} {place.kept:,} kept"
+    arrive += f", in {place.tasks} tasks with blurred boundaries" if place.tasks else ""
     if place.falls:
         arrive += f", clean ratio falling from {place.drifts_from} to that of the cell"
     elif place.drifts_from is not None:

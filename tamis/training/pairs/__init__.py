@@ -2,8 +2,9 @@
 
 from tamis.training.pairs.co_teaching import CoTeaching
 from tamis.training.pairs.decoupling import Decoupling
+from tamis.training.pairs.divide_mix import DivideMix
 from tamis.training.pairs.jocor import JoCoR
 
-PAIRS = (Decoupling, CoTeaching, JoCoR)
+PAIRS = (Decoupling, CoTeaching, JoCoR, DivideMix)
 
-__all__ = ["PAIRS", "CoTeaching", "Decoupling", "JoCoR"]
+__all__ = ["PAIRS", "CoTeaching", "Decoupling", "DivideMix", "JoCoR"]
