@@ -76,6 +76,13 @@ def softmax(logits: Tensor) -> Tensor:
     return logits.T.contiguous().softmax(dim=0).T.contiguous()
 
 
+def softmax_(logits: Tensor) -> Tensor:
+    """Return the softmax of each row; many columns are written over, as fresh memory costs more."""
+    if logits.device.type != "cpu" or logits.shape[1] <= FEW or logits.requires_grad:
+        return softmax(logits)
+    return torch.softmax(logits, dim=1, out=logits)
+
+
 def argmax(rows: Tensor) -> Tensor:
     """Return the place of the largest number of each row.
 
