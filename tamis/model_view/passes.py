@@ -140,7 +140,7 @@ def multiplied_by_onednn(device: torch.device) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def prefers_onednn() -> bool:
-    """Return whether oneDNN multiplies single precision, and can be asked to."""
+    """Return whether oneDNN multiplies single precision, and has a switch for it."""
     has_bfloat16, has_tiles = (
         getattr(torch.cpu, name, lambda: False)()
         for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")

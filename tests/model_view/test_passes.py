@@ -40,7 +40,7 @@ def test_softmax_is_the_same_where_it_is_written_over_its_logits(
     torch.testing.assert_close(softmax_(logits), expected)
 
 
-def test_onednn_multiplies_in_single_precision_and_is_asked_for_no_longer_than_needed(
+def test_onednn_multiplies_in_single_precision_and_no_longer_than_it_is_switched_on(
     generator: Generator,
 ) -> None:
     rows, weight = (torch.randn(128, 300, generator=generator) for _ in range(2))
