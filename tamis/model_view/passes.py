@@ -76,6 +76,13 @@ def softmax(logits: Tensor) -> Tensor:
     return logits.T.contiguous().softmax(dim=0).T.contiguous()
 
 
+def softmax_(logits: Tensor) -> Tensor:
+    """Return the softmax of each row; many columns are written over, as fresh memory costs more."""
+    if logits.device.type != "cpu" or logits.shape[1] <= FEW or logits.requires_grad:
+        return softmax(logits)
+    return torch.softmax(logits, dim=1, out=logits)
+
+
 def argmax(rows: Tensor) -> Tensor:
     """Return the place of the largest number of each row.
 
@@ -133,7 +140,7 @@ def multiplied_by_onednn(device: torch.device) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def prefers_onednn() -> bool:
-    """Return whether oneDNN multiplies single precision, and can be asked to."""
+    """Return whether oneDNN multiplies single precision, and has a switch for it."""
     has_bfloat16, has_tiles = (
         getattr(torch.cpu, name, lambda: False)()
         for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")

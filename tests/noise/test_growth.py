@@ -28,6 +28,18 @@ def dense_of(counts: Tensor) -> Tensor:
     return counts.to_dense() if counts.is_sparse else counts
 
 
+@pytest.mark.parametrize("classes", [2, 10, 10_000])
+def test_bins_are_of_equal_width_in_the_logit(classes: int) -> None:
+    """The first and the last bin take all that is beyond."""
+    each = torch.linspace(0, 1, 501, dtype=torch.float64).clamp(1e-9, 1 - 1e-9).tolist()
+    expected = [
+        (math.log(x / (1 - x)) + math.log(classes - 1)) * BINS / HIGHEST_LOGIT for x in each
+    ]
+    found = bin_of(torch.tensor(each, dtype=torch.float64), classes)
+    assert found.tolist() == [min(max(math.floor(x), 0), BINS - 1) for x in expected]
+    assert bin_of(torch.tensor(each), classes).diff().min() >= 0  # in single precision
+
+
 def test_bins_rise_as_the_odds_of_a_guess_fall() -> None:
     """Moved counts have the mean bin, to a bin, of the confidences counted with more classes."""
     confidence = torch.linspace(0.5, 0.999, 400, dtype=torch.float64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tamis.model_view.passes import softmax
+from tamis.model_view.passes import softmax, softmax_
 from tamis.noise import AgreementFit
 from tamis.noise.agreement import observe, reweight
 from tamis.noise.tracker import Estimate
@@ -105,8 +105,7 @@ class Calibration:
         """
         if self._fit is None:
             self._fit = AgreementFit(evidence.shape[1], self.half_life)
-        probabilities = softmax(evidence)
-        observed = observe(probabilities, labels, evidence.shape[1])
+        observed = observe(softmax(evidence), labels, evidence.shape[1])
         repeats = torch.where(new, 1.0, self.repeat_weight).to(observed.known)
         replaced = (observed.known * new).sum() / (self.turnover * distinct)
         age = observed.total + replaced * self.half_life
@@ -122,12 +121,12 @@ class Calibration:
         confidence = at_fit = weights @ softmax(tempered).amax(dim=1)
         # Elsewhere than on a CPU it would have to be waited for.
         if evidence.device.type != "cpu" or self.temperature != self.fitted.temperature:
-            at_fit = weights @ softmax(evidence / self.fitted.temperature).amax(dim=1)
+            at_fit = weights @ softmax_(evidence / self.fitted.temperature).amax(dim=1)
         self._fitted_confidence.update(at_fit)
         trust = self._confidence.update(confidence)
         earned = torch.minimum(trust, self._judges)
         self._lasting = self._lasting.to(earned).lerp(earned, self.lasting_pace)
-        return softmax(tempered.mul_(self.earned()))
+        return softmax_(tempered.mul_(self.earned()))
 
     def calibrate(self, evidence: Tensor) -> Tensor:
         """Return the calibrated probability of each class, and fit nothing to these rows."""

@@ -70,7 +70,8 @@ class RecentJoint:
         marked = torch.zeros(count, dtype=torch.bool, device=labels.device)
         marked[labels] = True
         held = min(self._written, MOST_PAIRS)
-        near = marked.index_select(0, self._pairs[0, :held]).nonzero()[:, 0]
+        near = marked.index_select(0, self._pairs[0, :held]).logical_and_(self._shares[:held] > 0)
+        near = near.nonzero()[:, 0]
         if self._written > held:  # oldest first, as they are saved: sums then equal to the bit
             oldest = near >= self._written % MOST_PAIRS
             near = torch.cat([near[oldest], near[~oldest]])

@@ -38,6 +38,27 @@ def test_votes_are_those_of_the_loops(
         loops.set_weights(right.tolist())
 
 
+def test_votes_are_those_of_the_loops_however_sharp_they_are() -> None:
+    rule, ids = Neighbours(sharpness=300.0), torch.arange(40)
+    rows = make_candidates(40, 4, 6, 0)
+    loops, columns = NeighbourLoops(4, rule), double(rows)
+    votes, _ = rule.update(columns, ids, 0.5)
+    given = (columns.features, columns.labels, columns.uses, ids)
+    assert_near(votes, loops.update(*(column.tolist() for column in given), 0.5))
+    single, _ = Neighbours(sharpness=300.0).update(rows, ids, 0.5)
+    torch.testing.assert_close(single.sum(dim=1), torch.ones(40))
+
+
+@pytest.mark.parametrize("rows", [1, 31, 33, 600])
+def test_single_precision_is_near_double(rows: int) -> None:
+    """On some processors the product is in bfloat16, and rows are filled up to few numbers."""
+    every, ids, rule = make_candidates(rows, 5, 40, 0), torch.arange(rows), Neighbours(voters=500)
+    votes, _ = rule.update(every, ids, 0.5)
+    exact, _ = Neighbours(voters=500).update(double(every), ids, 0.5)
+    torch.testing.assert_close(votes.double(), exact, rtol=0, atol=0.05)
+    torch.testing.assert_close(votes.sum(dim=1), torch.full((rows,), float(rows > 1)))
+
+
 def test_unusable_rows_have_no_vote() -> None:
     rows, rule = make_candidates(30, 3, 4, 0), Neighbours()
     rows.usable[10:] = False
