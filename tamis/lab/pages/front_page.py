@@ -178,7 +178,7 @@ def losses(lines: Sequence[Line]) -> str:
         found = behind(lines, wrong)
         parts.append(f"{len(found)} with {wrong:.0%} wrong labels ({', '.join(found) or 'none'})")
     count = len(names(lines, "table"))
-    return f"Another model is ahead of tamis on {' and '.join(parts)} of the {count} tables."
+    return f"Of the {count} tables, another model is more accurate on {', and on '.join(parts)}."
 
 
 def cards(lines: Sequence[Line], drift: Drift, kills: Kills) -> str:
@@ -189,13 +189,13 @@ def cards(lines: Sequence[Line], drift: Drift, kills: Kills) -> str:
     tables = len(names(lines, "table"))
     numbers = (
         (share(average(lines, OWN, MOST_WRONG, accuracy)), "compare",
-         f"accuracy with 40% of labels wrong, mean of {tables} tables; next best {share(best)}"),
+         f"mean accuracy on {tables} tables with 40% wrong labels; next best model {share(best)}"),
         (share(average(lines, OWN, MOST_WRONG, precision)), "compare",
-         f"average precision of the wrong labels found there; cleanlab {share(found)}"),
+         f"average precision at finding these wrong labels; cleanlab {share(found)}"),
         (share(drift.ours), "methods/plausible",
-         f"accuracy on MNIST as the clean ratio falls from .9 to .5; naive {share(drift.naive)}"),
+         f"MNIST accuracy as correct labels fall from 90% to 50%; naive {share(drift.naive)}"),
         (f"{kills.passed} of {kills.trials}", "reliability",
-         "runs killed at a random moment and resumed end bit for bit as the unbroken run"),
+         "runs killed at random moments and resumed end bit for bit like an unbroken run"),
     )  # fmt: skip
     text = ["::::{grid} 2 2 4 4", ":gutter: 2", ":class-container: numbers", ""]
     for number, page, what in numbers:
