@@ -56,8 +56,8 @@ def test_the_report_has_the_scores_of_a_test_table(tmp_path: Path) -> None:
     assert "Give a table with right labels by <code>--test</code>" in render_run(Run(folder))
     write_test_counts(folder, ConfusionCounts.of([*PAIRS, (BAD, "cat")], "test.csv"))
     page = render_run(Run(folder))
-    assert "On test.csv, the table of <code>--test</code>, of 13 rows: 9 predicted right" in page
-    assert "<b>cat</b> taken for <b>dog</b>: 2 of 8" in page
+    assert "the averaged weights predict 9 of the 13 rows of test.csv correctly" in page
+    assert "<b>cat</b> predicted as <b>dog</b>: 2 of 8" in page
     assert BAD not in page
     rows = {row["class"]: row for row in numbers(page)}
     assert rows["cat"] == {
@@ -78,7 +78,7 @@ def test_without_a_test_table_decisions_are_compared_with_what_was_suggested(
     for name, decision, label in made:
         assert client.post({"id": name, "decision": decision, "label": label})[0] == 200
     page = client.ask("/classes")[2]
-    assert "On the 3 suspects whose label people kept or changed" in page
+    assert "compared with the labels that people decided on, for 3 suspects" in page
     rows = list(csv.DictReader(io.StringIO(client.ask("/numbers/precision_recall.csv")[2])))
     scores = {row["class"]: (row["precision"], row["recall"]) for row in rows}
     assert scores == {

@@ -115,7 +115,7 @@ def as_table(demo: Demo, results: list[Result]) -> Table:
     ratios = ", ".join(map(str, demo.settings.clean_ratios))
     table = Table(title=f"digits, clean ratio {ratios}, {demo.slots} slots")
     table.add_column("method")
-    for name in ("accuracy", "averaged", "purity", "coverage", "ms a slot"):
+    for name in ("accuracy", "averaged", "purity", "coverage", "ms per slot"):
         table.add_column(name, justify="right")
     for result in results:
         tested = result.tested[-1]
