@@ -53,10 +53,10 @@ def test_a_damaged_file_holds_no_counts(tmp_path: Path, text: str) -> None:
 
 def test_the_report_has_the_scores_of_a_test_table(tmp_path: Path) -> None:
     folder = make_table_run(tmp_path / "run")
-    assert "Give a table with right labels by <code>--test</code>" in render_run(Run(folder))
+    assert "Pass a table whose labels are right by <code>--test</code>" in render_run(Run(folder))
     write_test_counts(folder, ConfusionCounts.of([*PAIRS, (BAD, "cat")], "test.csv"))
     page = render_run(Run(folder))
-    assert "the averaged weights predict 9 of the 13 rows of test.csv correctly" in page
+    assert "the averaged weights predict 9 of the 13 rows of the test table, test.csv, correctly" in page
     assert "<b>cat</b> predicted as <b>dog</b>: 2 of 8" in page
     assert BAD not in page
     rows = {row["class"]: row for row in numbers(page)}
@@ -84,7 +84,7 @@ def test_without_a_test_table_decisions_are_compared_with_what_was_suggested(
     assert scores == {
         "stayed": ("0.3333", "1.0000"), "left": ("", "0.0000"), "unsure": ("", "0.0000"),
     }  # fmt: skip
-    assert "On the 3 suspects" in render_run(Run(folder))
+    assert "for 3 suspects" in render_run(Run(folder))
 
 
 def test_a_suggestion_that_changes_later_does_not_count(tmp_path: Path) -> None:
