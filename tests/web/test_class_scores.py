@@ -56,7 +56,10 @@ def test_the_report_has_the_scores_of_a_test_table(tmp_path: Path) -> None:
     assert "Pass a table whose labels are right by <code>--test</code>" in render_run(Run(folder))
     write_test_counts(folder, ConfusionCounts.of([*PAIRS, (BAD, "cat")], "test.csv"))
     page = render_run(Run(folder))
-    assert "the averaged weights predict 9 of the 13 rows of the test table, test.csv, correctly" in page
+    assert (
+        "the averaged weights predict 9 of the 13 rows of the test table, test.csv, correctly"
+        in page
+    )
     assert "<b>cat</b> predicted as <b>dog</b>: 2 of 8" in page
     assert BAD not in page
     rows = {row["class"]: row for row in numbers(page)}
