@@ -30,8 +30,8 @@ def test_the_command_writes_what_is_there(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["lab", "tables", "--minutes", "0", *flags]) == 0
     for name in ("README.md", "docs/index.md", "docs/compare.md"):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
-    for name in ("wrong-labels.png", "wrong-labels-dark.png"):
-        assert (tmp_path / "results" / "tables" / name).stat().st_size > 10_000
+    for name in ("wrong-labels", "wrong-labels-dark", "wrong-labels-narrow"):
+        assert (tmp_path / "results" / "tables" / f"{name}.png").stat().st_size > 10_000
 
 
 def test_means_are_those_of_a_loop() -> None:

@@ -70,8 +70,10 @@ def write_front(lines: Sequence[Line], results: Path, folder: Path) -> None:
     """Write the pictures into results/tables, and the numbers into a folder's README and site."""
     readme, index = folder / "README.md", folder / "docs" / "index.md"
     lines = in_common(lines)
-    for name, colours in (("wrong-labels", LIGHT), ("wrong-labels-dark", DARK)):
-        save_png(draw(lines, colours), results / "tables" / f"{name}.png")
+    for scheme, colours in (("", LIGHT), ("-dark", DARK)):
+        for width, phone in (("", False), ("-narrow", True)):
+            picture = results / "tables" / f"wrong-labels{width}{scheme}.png"
+            save_png(draw(lines, colours, phone=phone), picture)
     drift, kills = read_drift(results), read_kills(results)
     for page, text in ((readme, peers(lines)), (index, cards(lines, drift, kills))):
         write_atomically(page, put_between(read_page(page, PART), text, PART).encode())
@@ -95,17 +97,21 @@ def read_kills(results: Path) -> Kills:
     return Kills(int(row["trials"]), int(row["passed"]))
 
 
-def draw(lines: Sequence[Line], colours: dict[str, str]) -> Figure:
-    """Draw each table as a line from the best other tool to tamis, with the gap in between."""
+def draw(lines: Sequence[Line], colours: dict[str, str], *, phone: bool = False) -> Figure:
+    """Draw each table as a line from the best other tool to tamis, with the gap in between.
+
+    For a phone, the panels stand one above the other.
+    """
 
     def reached(table: str) -> float:
         return average(of(lines, table), OWN, MOST_WRONG, accuracy)
 
     tables = sorted(names(lines, "table"), key=reached)
-    figure = Figure(figsize=(9.6, 4.6), layout="constrained", facecolor=colours["ground"])
+    size, panels = ((4.4, 8.4), (2, 1)) if phone else ((9.6, 4.6), (1, 2))
+    figure = Figure(figsize=size, layout="constrained", facecolor=colours["ground"])
     rivals = ([name for name in names(lines) if name != OWN], CLEANLAB)
     for axes, (title, get, other), against in zip(
-        figure.subplots(1, 2, sharey=True), PANELS, rivals, strict=True
+        figure.subplots(*panels, sharey=True), PANELS, rivals, strict=True
     ):
         for place, table in enumerate(tables):
             mine = of(lines, table)
