@@ -79,7 +79,7 @@ def print_given(given: Annotations, console: Console) -> None:
         )
     single = int((np.bincount(given.rows) == 1).sum())
     if single:
-        console.print(f"{single} rows have one label only, and show nothing about annotators.")
+        console.print(f"{single} rows have only one label, which reveals nothing about annotators.")
 
 
 def write_rows(path: Path, given: Annotations, annotators: Annotators) -> None:
@@ -152,7 +152,7 @@ def print_annotators(given: Annotations, annotators: Annotators, console: Consol
         grid.add_row(name, str(labels), f"{accuracy:.3f}", confused, bad)
     console.print(grid)
     if len(lines) > len(printed):
-        console.print(f"And {len(lines) - len(printed)} annotators who are better.")
+        console.print(f"{len(lines) - len(printed)} better annotators are not listed.")
 
 
 def print_accuracy(given: Annotations, annotators: Annotators, console: Console) -> None:

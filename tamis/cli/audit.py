@@ -14,23 +14,23 @@ from tamis.errors import UsageError
 if TYPE_CHECKING:
     from tamis.runs import Run
 
-HELP = "Print the audit sample of a run, or add answers: how many labels are right."
+HELP = "Measure how many labels are right: print a random sample, or add answers."
 EXAMPLES = """examples:
   tamis audit tamis-run > sample.csv
   tamis audit tamis-run --answers sample.csv
 
-The sample is 100 rows drawn at random, not by suspicion: its decisions measure how many of all
-labels are right. It is printed as CSV: id, given label, and label, which is empty until somebody
-decides. Fill it in: the given label is a keep, another a relabel, an empty one no answer.
-The same rows are under Audit on the page of tamis watch."""
+The sample is 100 rows drawn at random, so that decisions about them measure how many of all labels
+are right. It is printed as CSV with the columns id, given and label. Write the right class into the
+column label: the given one keeps the label, another one corrects it, an empty cell is no answer.
+The page of tamis watch lists the same rows under Audit."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
     add = parser.add_argument
     add("run", type=Path, help="folder of a run, finished or not")
-    add("--answers", type=Path, help="CSV with columns id and label, to be added as decisions")
-    add("--author", help="who has answered (default: your user name)")
+    add("--answers", type=Path, help="CSV with columns id and label, added as decisions")
+    add("--author", help="who answered (default: your user name)")
 
 
 def run(options: Namespace) -> int:
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
     writer.writerows([names, *(map(disarm, row) for row in rows)])
     if not options.quiet:
         then = command("audit", options.run, "--answers", "FILE")
-        print(f"Fill in the column label, then: {then}", file=sys.stderr)
+        print(f"Fill in the column label, then run: {then}", file=sys.stderr)
     return 0
 
 
@@ -81,9 +81,9 @@ def add_answers(options: Namespace, found: Run) -> int:
     rows = [from_cells({"id": row.id, "given": row.given, "label": label}) for row, label in drawn]
     result = import_decisions(options.run, rows, options.author or user())
     console = plain_console()
-    console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
+    console.print(f"{result.added} decisions added, {result.unchanged} had been made before.")
     if unknown := result.unknown + len(answered) - len(drawn):
-        console.print(f"Warning: {unknown} answers are about rows not in the sample, or no class.")
+        console.print(f"Warning: {unknown} answers name a row outside the sample, or no class.")
     found.refresh()
     tally = found.audit.tally(found.decisions)
     console.print(f"{tally.audited} of {tally.rows} audited. {tally.text}", soft_wrap=True)

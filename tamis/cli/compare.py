@@ -9,7 +9,7 @@ from tamis.cli.next_steps import print_next
 from tamis.cli.report import results_of
 from tamis.errors import needs_extra
 
-HELP = "Put runs side by side on one page: numbers, curves, and where their settings differ."
+HELP = "Compare runs on one page: numbers, curves, and settings that differ."
 EXAMPLES = """example:
   tamis compare run-ogrs run-plausible --out compare.html"""
 

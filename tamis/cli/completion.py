@@ -10,7 +10,7 @@ EXAMPLES = """examples:
   tamis completion zsh > ~/.zfunc/_tamis
   tamis completion fish > ~/.config/fish/completions/tamis.fish
 
-Folders must exist. Of zsh, the folder must be in fpath before compinit runs: fpath+=~/.zfunc. To
+The folders must exist. zsh finds the file if fpath+=~/.zfunc comes before compinit in ~/.zshrc. To
 try it at once: source <(tamis completion bash)."""
 SHELLS = ("bash", "zsh", "fish")
 

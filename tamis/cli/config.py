@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from argparse import Action, ArgumentError, ArgumentParser, Namespace, _AppendAction
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    Namespace,
+    _ActionsContainer,
+    _AppendAction,
+)
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -20,13 +27,13 @@ FILES = {"file", "test", "corrections"}
 """Settings that are places: written such that they are found from any working folder."""
 
 
-def add_config_option(parser: ArgumentParser) -> None:
+def add_config_option(parser: _ActionsContainer) -> None:
     """Add the option that names a file of settings."""
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help="settings from a TOML file, as RUN/run.toml of an earlier run; options given here win",
+        help="settings from a TOML file, as RUN/run.toml; options on the command line win",
     )
 
 

@@ -9,7 +9,7 @@ from tamis.cli.next_steps import command, print_next
 from tamis.cli.options import positive
 from tamis.errors import UsageError
 
-HELP = "Write suspects and decisions of a run, its corrected table, or its model."
+HELP = "Export suspects and decisions, the corrected table, or the model of a run."
 EXAMPLES = """examples:
   tamis export tamis-run --format csv
   tamis export tamis-run --which open --most 10 --out ten.csv
@@ -17,15 +17,16 @@ EXAMPLES = """examples:
   tamis export tamis-run --format corrected --out customers-corrected.csv
   tamis export tamis-run --format onnx
 
-FiftyOne gets a folder, Label Studio also the configuration of its project. tamis import reads all
-of them back. No cell of a CSV is a formula.
+fiftyone writes a folder, label-studio also the configuration of the project. tamis import reads all
+of these formats back. No cell of a CSV is a formula.
 
-corrected is the table that was trained on, with decisions applied: labels changed, dropped rows
-left out, all other cells as they were, and two columns for the decision and the original label.
-Of a folder of pictures, or another format than CSV, TSV, Parquet and JSON lines, it is a list.
+corrected writes the table that was trained on, with the decisions applied: relabelled rows have
+their new label, dropped rows are left out, other cells are unchanged. Two more columns hold the
+decision and the original label. For a folder of pictures, and for formats other than CSV, TSV,
+Parquet and JSON lines, it writes a list of files and labels.
 
-onnx and torch (torch.export) are the model, with its schema beside it. It takes rows as the schema
-encodes them, and is written only if it gives the probabilities of tamis predict, up to 1e-5."""
+onnx and torch (torch.export) write the model and, beside it, the schema that encodes rows for it.
+The file is written only if its probabilities match those of tamis predict up to 1e-5."""
 FORMATS = ("csv", "jsonl", "parquet", "label-studio", "fiftyone", "cleanlab")
 CORRECTED = "corrected"
 MODEL_FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
@@ -38,14 +39,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     formats = (*FORMATS, CORRECTED, *MODEL_FILES)
     add("run", type=Path, help="folder of a run; for the model also its model.safetensors")
     add("--format", choices=formats, default="csv", help="what to write (default csv)")
-    add("--which", choices=("all", "open", "decided"), default="all", help="rows (default all)")
-    add("--most", type=positive, metavar="ROWS", help="the worst so many (default all)")
+    add(
+        "--which",
+        choices=("all", "open", "decided"),
+        default="all",
+        help="which rows (default all)",
+    )
+    add("--most", type=positive, metavar="ROWS", help="only the worst so many (default all)")
     add(
         "--out",
         type=Path,
-        help="file or folder (default review-FORMAT, corrected-TABLE, ..., here)",
+        help="file or folder (default here: review-FORMAT, corrected-TABLE or model.onnx)",
     )
-    add("--source", type=Path, help="the table, for corrected, if it has been moved since")
+    add("--source", type=Path, help="with corrected: the table, if it was moved after the run")
     add("--model", help="module:factory, if the run was trained with --model module:factory")
 
 
@@ -68,7 +74,7 @@ def run(options: Namespace) -> int:
     console = plain_console()
     console.print(f"{len(reviewed)} rows: {out}")
     options.results.update(run=options.run, out=out, rows=len(reviewed))
-    console.print("Decide in that tool; in a table, write the right class into the column label.")
+    console.print("Decide there; in a table, write the right class into the column label.")
     print_next(console, import_with=command("import", out, "--run", options.run))
     return 0
 
@@ -83,10 +89,10 @@ def export_model(options: Namespace) -> int:
     write = predictor.to_onnx if options.format == "onnx" else predictor.to_torch_export
     worst = write(out)
     console = plain_console()
-    console.print(f"Model, as tamis predict up to {worst:.0e}: {out}")
+    console.print(f"Wrote {out}; probabilities are those of tamis predict up to {worst:.0e}.")
     console.print(
-        f"Rows go in as tamis.load({str(options.run)!r}).schema.encode(frame) returns them; the"
-        f" schema is beside it: {out.with_suffix('.schema.json')}",
+        f"Encode rows by tamis.load({str(options.run)!r}).schema.encode(frame). The schema is also"
+        f" in {out.with_suffix('.schema.json')}.",
         soft_wrap=True,
     )
     options.results.update(run=options.run, out=out, difference=worst)
@@ -103,11 +109,11 @@ def export_corrected(options: Namespace) -> int:
     console, counts = plain_console(), changes.counts
     if source_changed:
         console.print(
-            f"Warning: {source} is not as it was trained on; rows were found by their ids."
+            f"Warning: {source} has changed since the run; rows were matched by their ids."
         )
     if changes.outdated:
         console.print(
-            f"Warning: {changes.outdated} labels are not those that were decided about, and stay."
+            f"Warning: {changes.outdated} labels have changed since the decision, and are kept."
         )
     if changes.unmatched:
         names = ", ".join(changes.unmatched[:5])

@@ -10,12 +10,12 @@ from tamis.cli.next_steps import command, print_next
 from tamis.cli.watch import user
 from tamis.errors import UsageError
 
-HELP = "Add decisions that were made in another tool to a run."
+HELP = "Add decisions made in another tool to a run."
 EXAMPLES = """examples:
   tamis import reviewed.csv --run tamis-run
   tamis import project-export.json --run tamis-run --author ann
 
-They are appended to RUN/decisions.jsonl; a decision that is already in force is not repeated."""
+Decisions are appended to RUN/decisions.jsonl. One that had been made before is not repeated."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,9 +39,9 @@ def run(options: Namespace) -> int:
         options.folder, form.read(options.file), options.author or user()
     )
     console = plain_console()
-    console.print(f"{result.added} decisions added, {result.unchanged} were in force already.")
+    console.print(f"{result.added} decisions added, {result.unchanged} had been made before.")
     if result.unknown:
-        console.print(f"Warning: {result.unknown} are about rows or classes that the run lacks.")
+        console.print(f"Warning: {result.unknown} name a row or a class that the run lacks.")
     options.results.update(
         run=options.folder, added=result.added, unchanged=result.unchanged, unknown=result.unknown
     )

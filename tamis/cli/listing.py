@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tamis.cli.next_steps import command, print_next
 
-HELP = "List every selector, trainer, loss, estimator, model, data set, noise kind and buffer."
+HELP = "List all selectors, losses, buffers, models and other parts of a run."
 EXAMPLES = "example:\n  tamis list"
 
 Part = Callable[..., object]

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Command | Group] = {
     "predict": predict,
     "serve": serve,
     "lab": Group(
-        "Run experiments: the board of all methods, the paper's, audits.",
+        "Run experiments: compare all methods, repeat the paper, measure suspects.",
         "example:\n  tamis lab bench --list",
         LAB,
     ),
@@ -58,7 +58,7 @@ SECTIONS = {
 }
 """The commands as `tamis --help` groups them."""
 EXAMPLES = """examples:
-  tamis demo                                 a first look, on digits that come with it
+  tamis demo                                 take a first look, on digits that come with it
   tamis train clicks.csv --label clicked     train, and list the labels that look wrong
   tamis watch tamis-run                      review them in the browser
   tamis predict tamis-run new.csv            predict with the model
@@ -109,7 +109,7 @@ def build_parser() -> Parser:
     """Return a parser of every command, each with an example."""
     parser = Parser(
         prog="tamis",
-        description="Train neural networks online on streams whose labels are partly wrong.",
+        description="Train neural networks online on labels that are partly wrong.",
         epilog=EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )

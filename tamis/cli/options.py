@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, _ActionsContainer
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,23 +38,28 @@ class Interval(NamedTuple):
 
 def add_training_options(parser: ArgumentParser) -> None:
     """Add the options of training, wherever the rows come from."""
-    add = parser.add_argument
+    add = parser.add_argument_group("model and method").add_argument
     add("--model", help="name, or module:factory; see tamis list (default: by the data)")
     add("--selector", default="Plausible", help="name, or module:Class (default Plausible)")
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the selector")
-    add("--k", type=positive, help="picks a slot (default 32; for a table by its size)")
-    add("--warm-up", type=int, help="first slots, picked at random (default: by the selector)")
+    add("--k", type=positive, help="rows to pick per slot (default 32; for a table by its size)")
+    add("--warm-up", type=int, help="slots that pick at random first (default: by the selector)")
     add("--buffer", default="Sliding", help="name; see tamis list (default Sliding)")
-    add("--capacity", type=positive, help="rows held (default 10,000; of a table all)")
-    add("--on-disk", action="store_true", help="hold rows in a file of the folder, not in memory")
-    add("--pool-size", type=positive, help="rows a selector sees (default 1,024; pictures 256)")
-    add("--rate", type=float, help="learning rate (default: 0.002 of AdamW for tables, 0.1 of SGD)")
+    add("--capacity", type=positive, help="rows to hold (default 10,000; for a table all)")
+    add("--on-disk", action="store_true", help="hold rows in a file in the folder, not in memory")
+    add(
+        "--pool-size",
+        type=positive,
+        help="rows that a selector sees per slot (default 1,024; pictures 256)",
+    )
+    add("--rate", type=float, help="learning rate (default: tables 0.002, AdamW; else 0.1, SGD)")
     add("--ema", type=float, default=0.99, help="decay of the averaged weights (default 0.99)")
     add(
         "--window",
         type=window,
         default="auto",
-        help="model states that selectors see, or average (default: by the selector)",
+        help="number of recent model states that selectors see, or average (default: by the"
+        " selector)",
     )
     add("--device", default="cpu", help="cpu or cuda (default cpu)")
     add("--seed", type=int, default=0, help="seed of all random numbers (default 0)")
@@ -63,49 +68,55 @@ def add_training_options(parser: ArgumentParser) -> None:
 
 def add_worker_options(parser: ArgumentParser) -> None:
     """Add the options of training on many processes."""
-    add = parser.add_argument
-    add("--workers", type=positive, metavar="N", help="train on so many processes (docs/scale.md)")
-    add("--shards", type=positive, metavar="N", help="parts of the rows (default: as --workers)")
+    add = parser.add_argument_group("several processes").add_argument
+    add("--workers", type=positive, metavar="N", help="number of processes (docs/scale.md)")
+    add(
+        "--shards",
+        type=positive,
+        metavar="N",
+        help="parts that the rows are split into (default: as many as workers)",
+    )
     add(
         "--restarts",
         type=int,
         default=3,
         metavar="N",
-        help="times that workers are started again after one has died (default 3)",
+        help="how often to restart the workers after one has died (default 3)",
     )
 
 
 def add_run_options(parser: ArgumentParser) -> None:
     """Add the options of a run's folder: where, checkpoints, decisions, experiment trackers."""
-    add_config_option(parser)
-    add = parser.add_argument
+    group = parser.add_argument_group("folder of the run")
+    add_config_option(group)
+    add = group.add_argument
     add("--out", type=Path, default=Path("tamis-run"), help="folder (default tamis-run)")
     add("--overwrite", action="store_true", help="replace an earlier run in the folder")
     add("--resume", action="store_true", help="continue from the last checkpoint in the folder")
     add(
         "--allow-mismatch",
         action="store_true",
-        help="resume although settings or versions differ, and with them the numbers",
+        help="resume even if settings or versions differ; numbers may then differ, too",
     )
     add(
         "--save-every",
         type=save_every,
         default="60s",
         metavar="SLOTS",
-        help="save a checkpoint every so many slots, or seconds, as 30s (default 60s)",
+        help="slots between checkpoints, or seconds, as in 30s (default 60s)",
     )
     add(
         "--corrections",
         type=Path,
         metavar="FILE",
-        help="decisions.jsonl of another run, followed as it grows; the run's own always is",
+        help="also apply the decisions.jsonl of another run, and follow it as it grows",
     )
     add(
         "--log",
         action="append",
         default=[],
         choices=LOGGER_NAMES,
-        help="also send the numbers of every slot there; may be repeated",
+        help="also send the numbers of every slot to this tracker; may be repeated",
     )
 
 
@@ -117,7 +128,7 @@ def positive(text: str) -> int:
     return number
 
 
-def add_kind_option(parser: ArgumentParser) -> None:
+def add_kind_option(parser: _ActionsContainer) -> None:
     """Add the option that chooses kinds of columns."""
     parser.add_argument(
         "--kind",
@@ -125,7 +136,7 @@ def add_kind_option(parser: ArgumentParser) -> None:
         type=column_kind,
         default=[],
         metavar="COLUMN=KIND",
-        help=f"kinds of columns, in place of those found out: {', '.join(KIND_NAMES)}",
+        help=f"kinds of columns, where detection is wrong: {', '.join(KIND_NAMES)}",
     )
 
 

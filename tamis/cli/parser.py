@@ -19,6 +19,9 @@ from tamis.cli.config import apply_config
 from tamis.cli.output import add_output_options
 from tamis.cli.words import suggest
 
+MOST_IN_USAGE = 10
+"""Options and arguments of a command that its usage line still lists."""
+
 
 class Command(Protocol):
     """A module that has what a command needs. It imports torch only inside `run`."""
@@ -72,6 +75,7 @@ class Parser(ArgumentParser):
                 parser.set_defaults(run_command=command.run, prog=parser.prog, parser=parser)
                 command.add_arguments(parser)
                 add_output_options(parser, results=results)
+                parser.shorten_usage()
         self.commands = group.choices
 
     def parse_known_args(  # type: ignore[override]
@@ -107,6 +111,12 @@ class Parser(ArgumentParser):
         formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+    def shorten_usage(self) -> None:
+        """Leave options out of the usage where there are many: the help lists them in groups."""
+        if len(self._actions) > MOST_IN_USAGE:
+            names = [each.metavar or each.dest for each in self._actions if not each.option_strings]
+            self.usage = " ".join(["%(prog)s", "[options]", *map(str, names)])
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-HELP = "Predict the classes of the rows of a file, with the model of a run."
+HELP = "Predict the class of each row of a file with the model of a run."
 EXAMPLES = """examples:
   tamis predict tamis-run new.csv
   tamis predict tamis-run new.parquet --out predictions.parquet --proba
   tamis predict tamis-run photos/
   tamis predict model.safetensors new.csv --model mynet:build
 
-The file goes through the schema of the run: columns may be in another order, values missing or
-never seen. Every row has a line, in order: its id or number, the prediction, its probability, and
-the reason where a row cannot be read. If the file has labels, accuracy, precision and recall are
-printed."""
+Columns are matched by name, in any order. Values may be missing, or unseen in training. The output
+has one line per row, in order: its id or number, the prediction and its probability, or the reason
+why the row cannot be read. If the file has labels, accuracy, precision and recall are printed."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

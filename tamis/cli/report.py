@@ -12,12 +12,13 @@ from tamis.errors import needs_extra
 if TYPE_CHECKING:
     from tamis.runs import Run
 
-HELP = "Make one page about a run: curves, alarms, labels that look wrong. It needs no network."
+HELP = "Write a page about a run: curves, alarms, labels that look wrong."
 EXAMPLES = """examples:
   tamis report tamis-run
   tamis report tamis-run --out page.html --plots plots
 
-The page is RUN/report.html, one file. --plots writes every plot as PNG, SVG and CSV as well."""
+The page is RUN/report.html, one file that opens without a network. --plots also writes every plot
+as PNG, SVG and CSV."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="file to write (default RUN/report.html)")
     parser.add_argument("--plots", type=Path, help="folder for the plots as PNG, SVG and CSV")
     parser.add_argument(
-        "--suspects", type=int, default=48, help="suspects on the page (default 48)"
+        "--suspects", type=int, default=48, help="number of suspects on the page (default 48)"
     )
 
 

@@ -151,9 +151,9 @@ def waiting_sentence(room: WaitingRoom) -> str:
     if room.labelled in (None, 1.0) and not (room.waiting_labels or room.unmatched):
         return ""
     rows = f"{room.joined} of {room.came} rows have a label; {len(room)} wait for theirs"
-    left = f", {room.unlabelled} have left without one" if room.unlabelled else ""
+    left = f", {room.unlabelled} were removed without one" if room.unlabelled else ""
     labels = f"; {room.waiting_labels} labels wait for their rows" if room.waiting_labels else ""
-    lost = f", {room.unmatched} have left without one" if room.unmatched else ""
+    lost = f", {room.unmatched} were removed without one" if room.unmatched else ""
     return f"{rows}{left}{labels}{lost}."
 
 
@@ -195,9 +195,11 @@ def print_suspects(suspects: Sequence[Suspect], run: TrainingRun, console: Conso
     """Print how many labels are wrong, how many of them are listed, and the worst."""
     counts = run.recorder.metadata
     console.print(f"About {counts.wrong} of {counts.scored} labels are wrong.")
-    console.print(f"{len(suspects)} suspects are listed; the worst:")
+    console.print(
+        f"{len(suspects)} suspects are listed. The worst, with the probability of an error:"
+    )
     for suspect in suspects[:PRINTED]:
-        labels = f"{suspect.given}, rather {suspect.suggested}"
+        labels = f"given {suspect.given}, suggested {suspect.suggested}"
         console.print(f"  {suspect.id}: {labels} ({suspect.score:.3f})")
 
 
@@ -211,6 +213,6 @@ def clean_ratio_sentence(run: TrainingRun, newest: bool) -> str:
     found = [text] if text else []
     if run.trainer.tracker and (newest or not found):
         value, low, high = run.trainer.tracker.estimate()
-        rows = "of the newest rows, by predictions made before learning from them"
+        rows = "for the newest rows, from predictions made before learning from them"
         found.append(f"{value:.2f} ({low:.2f} to {high:.2f}) {rows}")
     return f"Estimated clean ratio: {'; '.join(found) or 'not known'}."

@@ -83,7 +83,7 @@ def open_socket(options: Namespace) -> Iterator[socket.socket]:
     try:
         listening = listen(options.host, options.port)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"{options.host}:{options.port} cannot be listened on: {error}.") from None
+        raise UsageError(f"cannot listen on {options.host}:{options.port}: {error}.") from None
     with listening:
         yield listening
 

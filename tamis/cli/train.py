@@ -13,7 +13,7 @@ from tamis.cli.options import (
     positive,
 )
 
-HELP = "Train on a table of your own whose labels may be wrong, and list those that look wrong."
+HELP = "Train on a table whose labels may be wrong, and list those that look wrong."
 EXAMPLES = """examples:
   tamis train clicks.csv --label clicked --id click
   tamis train photos/ --out photo-run
@@ -27,30 +27,32 @@ EXAMPLES = """examples:
   tamis train clicks.csv --label clicked --kind zip=category note=text --dry-run
   tamis train --config tamis-run/run.toml --seed 1 --out second-run
 
-A factory, as mynet:build, is called with the shape of one input and the number of classes.
-Written to the folder: log.jsonl, model.safetensors, suspects.csv, rejects.jsonl if any,
-checkpoints, and what tamis report, watch, compare and export read. While it trains, tamis watch
-shows it, and decisions made there are trained on at once. Ctrl-C and SIGTERM stop early and still
-save; --resume continues exactly where the last checkpoint was, also after a crash."""
+A factory such as mynet:build is called with the shape of one input and the number of classes.
+
+The folder of the run gets model.safetensors, suspects.csv, log.jsonl, checkpoints, rejects.jsonl
+if rows were rejected, and what tamis report, watch, compare and export read. tamis watch displays
+a run while it trains, and decisions made there are trained on at once. Ctrl-C and SIGTERM stop
+early and save. --resume continues exactly where the last checkpoint was, even after a crash."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the command's options to a parser."""
-    add = parser.add_argument
-    add("file", type=Path, help="table, folder of pictures, or data set of Hugging Face")
-    add("--label", help="name of the label column (default: what the data declares)")
-    add("--id", help="column that identifies the rows, unique (default: number from 0)")
-    add("--annotator", help="column that names who gave the label: one line for each label of --id")
+    group = parser.add_argument_group("data")
+    add = group.add_argument
+    parser.add_argument("file", type=Path, help="table, folder of pictures, or hf: data set")
+    add("--label", help="label column (default: what the data declares)")
+    add("--id", help="column that identifies rows, unique (default: row numbers from 0)")
+    add("--annotator", help="column of annotators; the table then has one line per label")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    add_kind_option(parser)
-    add("--text", metavar="COLUMN", help="learn from this text, and no other column")
-    add("--encoder", metavar="NAME", help="with --text: encode it by a model of Hugging Face")
-    add("--size", type=positive, metavar="PIXELS", help="side of pictures (default: 64 or less)")
+    add_kind_option(group)
+    add("--text", metavar="COLUMN", help="use this column of text as the only input")
+    add("--encoder", metavar="NAME", help="with --text: encode it by a Hugging Face model")
+    add("--size", type=positive, metavar="PIXELS", help="side of pictures (default: up to 64)")
     add("--dry-run", action="store_true", help="print the columns and their kinds, and stop")
-    add("--test", type=Path, help="data of the same form with right labels, to test on")
-    add("--rows-per-slot", type=positive, help="rows that arrive a slot (default: by the size)")
-    add("--slots", type=positive, help="slots in all (default: by the size of the table)")
-    add("--on-bad", choices=ON_BAD, default="skip", help="bad rows (default skip)")
+    add("--test", type=Path, help="table with right labels to test on, never trained on")
+    add("--rows-per-slot", type=positive, help="rows that arrive per slot (default: by the size)")
+    add("--slots", type=positive, help="number of slots (default: by the size)")
+    add("--on-bad", choices=ON_BAD, default="skip", help="what to do with bad rows (default skip)")
     add_training_options(parser)
     add_worker_options(parser)
 

@@ -11,14 +11,14 @@ from threading import Thread
 from tamis.cli.next_steps import command, print_next
 from tamis.errors import UsageError, needs_extra
 
-HELP = "Watch a run in the browser while it goes on, and go through labels that look wrong."
+HELP = "Watch a run in the browser, and review the labels that look wrong."
 EXAMPLES = """examples:
   tamis watch tamis-run
   tamis watch tamis-run --host 0.0.0.0 --author ann
 
-The server answers this machine only. With another --host it asks for a token, which is printed
-once as part of the address. Nothing is encrypted: over a network, use an SSH tunnel.
-Decisions are added to RUN/decisions.jsonl at once; a running tamis train takes them in."""
+The server answers only this machine. With another --host it asks for a token, which is printed
+once as part of the address. Nothing is encrypted, so use an SSH tunnel over a network.
+Decisions are written to RUN/decisions.jsonl at once; a run in progress trains on them."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -26,9 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", type=Path, help="folder of a run, finished or not")
     add("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    add("--port", type=int, default=8765, help="port, 0 for any that is free (default 8765)")
+    add("--port", type=int, default=8765, help="port, 0 for any free one (default 8765)")
     add("--author", help="author of decisions made without a name (default: your user name)")
-    add("--token", action="store_true", help="ask for a token on this machine, too")
+    add("--token", action="store_true", help="ask for a token even on this machine")
 
 
 def run(options: Namespace) -> int:
@@ -45,12 +45,12 @@ def run(options: Namespace) -> int:
     try:
         server = Server(api, options.host, options.port, token)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"{options.host}:{options.port} cannot be listened on: {error}.") from None
+        raise UsageError(f"cannot listen on {options.host}:{options.port}: {error}.") from None
     # A KeyboardInterrupt in a finaliser is printed and ignored: ask for the end instead.
     signal.signal(signal.SIGINT, lambda *_: Thread(target=server.shutdown, daemon=True).start())
     console = plain_console()
     console.print(f"Watching {options.run} at {server.url}", soft_wrap=True)
-    console.print("Open it in a browser. Ctrl-C ends it; the run goes on.")
+    console.print("Open it in a browser. Ctrl-C stops the server, not the run.")
     options.results.update(run=options.run, url=server.url)
     options.results.write()
     with server:

@@ -30,15 +30,23 @@ def as_time(seconds: float) -> str:
 
 
 class Bar:
-    """Shows how far a number of slots, or of other units, has come."""
+    """Shows how far a number of slots, or of other units, has come since it was started."""
 
-    def __init__(self, title: str, total: int, console: Console, unit: str = "slots") -> None:
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        console: Console,
+        unit: str = "slots",
+        *,
+        started: float | None = None,
+    ) -> None:
         self.title = title
         self.total = total
         self.unit = unit
         self.done = 0
         self._console = console
-        self._started = perf_counter()
+        self._started = perf_counter() if started is None else started
         self._progress = Progress(
             TextColumn("{task.description:<28}", markup=False),
             BarColumn(),
@@ -50,11 +58,13 @@ class Bar:
         )
         self._task = self._progress.add_task(title, total=total, note="")
 
-    def advance(self, note: str = "") -> None:
-        """Count one more slot; the note stands beside the count."""
-        self.done += 1
-        self._progress.update(self._task, advance=1, note=note)
-        if not self._console.is_terminal and self.done % max(1, self.total // LINES) == 0:
+    def advance(self, note: str = "", count: int = 1) -> None:
+        """Count one more slot, or several; the note stands beside the count."""
+        step = max(1, self.total // LINES)
+        printed = self.done // step
+        self.done += count
+        self._progress.update(self._task, advance=count, note=note)
+        if not self._console.is_terminal and self.done // step > printed:
             took = perf_counter() - self._started
             left = took / self.done * (self.total - self.done)
             self._console.print(

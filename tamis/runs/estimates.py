@@ -17,6 +17,8 @@ from tamis.runs.layout import RunFiles
 T = TypeVar("T", bound="OfSlot")
 WRITTEN = (RunFiles.estimates, RunFiles.alarms)
 LEARNED_BY_HEART = "labels learned by heart"
+CHANGED = {"noise": "The share of wrong labels", "concept": "The data, not only the labels,"}
+"""What an alarm about the stream is about, by its kind."""
 MALFORMED = (KeyError, TypeError, ValueError)
 
 
@@ -100,9 +102,9 @@ class AlarmRecord:
             shares = (
                 f"clean ratio {self.before:.2f} when rows were seen first, {self.after:.2f} now"
             )
-            return f"{self.kind.capitalize()}: {shares}. Believe the first."
-        ratios = f"clean ratio {self.before:.2f} before, {self.after:.2f} after"
-        return f"The stream has changed: {self.kind}; {ratios}."
+            return f"{self.kind.capitalize()}: {shares}. Trust the first."
+        what = CHANGED.get(self.kind, f"The stream ({self.kind})")
+        return f"{what} changed: clean ratio {self.before:.2f} before, {self.after:.2f} after."
 
     def to_json(self) -> JsonObject:
         """Return the alarm as a JSON object."""

@@ -13,7 +13,7 @@ POINTS = 200
 """Means of a column that has a value at every slot."""
 SERIES: Mapping[str, Callable[[History], Curve]] = {
     "averaged weights": lambda history: thin(history.measured("accuracy_ema")),
-    "weights as they are": lambda history: thin(history.measured("accuracy")),
+    "current weights": lambda history: thin(history.measured("accuracy")),
     "purity": lambda history: history.smooth("purity", POINTS),
     "coverage": lambda history: history.smooth("coverage", POINTS),
     "agreement": lambda history: history.smooth("agreement", POINTS),
@@ -21,7 +21,7 @@ SERIES: Mapping[str, Callable[[History], Curve]] = {
     "slot": lambda history: in_milliseconds(history.smooth("seconds", POINTS)),
     "picking": lambda history: in_milliseconds(history.smooth("select_seconds", POINTS)),
 }
-MEASURED = ("averaged weights", "weights as they are")
+MEASURED = ("averaged weights", "current weights")
 """What is measured at some slots; the others are means over all."""
 
 
@@ -35,7 +35,7 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             runs,
             "accuracy",
             "Accuracy on test data",
-            "Share of test labels that the model predicts.",
+            "Share of test rows that the model predicts correctly.",
             MEASURED,
             zoomed=True,
         ),
@@ -44,7 +44,7 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
             "purity",
             "Purity and coverage",
             "Purity: share of picks whose label is right, where that is known. Coverage: share of "
-            "held rows that were ever picked.",
+            "held rows that were picked at least once.",
             ("purity", "coverage"),
             zoomed=True,
         ),
@@ -52,23 +52,23 @@ def plots_of(runs: Mapping[str, Run]) -> list[Plot]:
         curves(
             runs,
             "agreement",
-            "Agreement with labels not yet learned",
-            "Share of arriving labels that are the model's first choice when they arrive.",
+            "Agreement with arriving labels",
+            "Share of arriving labels that the model predicted before it learned from them.",
             ("agreement",),
         ),
         curves(
             runs,
             "labelled",
             "Labelled rows",
-            "Share of the rows that came which have, or had, a label. The others wait for theirs, "
-            "or have left without one.",
+            "Share of the rows so far whose label has arrived. The others wait for theirs, or were "
+            "removed without one.",
             ("labelled",),
         ),
         curves(
             runs,
             "speed",
             "Speed",
-            "Milliseconds a slot, and of those spent on picking.",
+            "Milliseconds per slot, and how many of them picking takes.",
             ("slot", "picking"),
             unit="ms",
         ),
@@ -154,12 +154,12 @@ def clean_ratio(runs: Mapping[str, Run]) -> Plot:
     for at, part in enumerate(("held", "held_low", "held_high")):
         columns[part] = [point.held[at] if point.held else None for _, point in rows]
     caption = (
-        "Share of arriving labels that are right, as the tracker estimates it, with a 90% band;"
-        " dashed: of the rows held, as the rule takes it to be."
+        "Estimated share of arriving labels that are right, with a 90% band. Dashed: the selector's"
+        " own estimate for the rows held."
         if alone
-        else "Share of arriving labels that are right, as estimated, with a 90% band; dashed: true."
+        else "Estimated share of arriving labels that are right, with a 90% band; dashed: true."
     )
-    title = "Clean ratio of what arrives"
+    title = "Clean ratio of arriving labels"
     return Plot("clean_ratio", title, caption, lines, columns, marks=marks_of(runs))
 
 
@@ -182,7 +182,7 @@ def by_class(run: Run) -> Plot:
             (point.by_class or ())[label] if label < len(point.by_class or ()) else None
             for point in points
         ]
-    caption = "Share of right labels among those given, for each label; the least right are named."
+    caption = "Of the rows given each label, the share that is right; the lowest are named."
     title = "Clean ratio by given label"
     return Plot("by_class", title, caption, lines, columns, marks=marks_of({run.name: run}))
 
@@ -202,7 +202,7 @@ def annotators(run: Run) -> Plot:
         columns["annotator"] += [name] * len(slots)
         columns["slot"] += slots
         columns["accuracy"] += values
-    caption = "Share of an annotator's labels that are right, as estimated; the worst are named."
+    caption = "Estimated share of an annotator's labels that are right; the lowest are named."
     title, marks = "Accuracy of annotators", marks_of({run.name: run})
     return Plot("annotators", title, caption, lines, columns, marks=marks, zoomed=True)
 

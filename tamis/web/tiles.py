@@ -22,16 +22,16 @@ def tiles_of(run: Run) -> list[Tile]:
     history = run.history
     tiles = [
         numbered("accuracy", history.last("accuracy_ema"), "averaged weights"),
-        numbered("accuracy", history.last("accuracy"), "weights as they are"),
-        numbered("purity", history.mean("purity"), "right labels among picks"),
-        numbered("coverage", history.last("coverage"), "of what is held, ever picked"),
+        numbered("accuracy", history.last("accuracy"), "current weights"),
+        numbered("purity", history.mean("purity"), "share of picks with a right label"),
+        numbered("coverage", history.last("coverage"), "of held rows, picked at least once"),
     ]
     metadata = run.metadata
     if metadata.clean_ratio is not None:
-        value, _, reason = metadata.clean_ratio_text.partition(": ")
+        band, _, reason = metadata.clean_ratio_text.partition(" (")[2].partition("): ")
         note = f"about {metadata.wrong:,} of {metadata.scored:,} labels are wrong"
-        note = f"{note}; {reason}" if reason else note
-        tiles.append(Tile("clean ratio, estimated", value, note))
+        notes = "; ".join(part for part in (band.removesuffix(")"), note, reason) if part)
+        tiles.append(Tile("clean ratio, estimated", f"{metadata.clean_ratio:.2f}", notes))
     elif run.estimates.points:
         point = run.estimates.points[-1]
         note = f"newest rows, 90% band {point.low:.2f} to {point.high:.2f}"
@@ -46,7 +46,7 @@ def tiles_of(run: Run) -> list[Tile]:
                 f"{int(history.last('seen') or 0):,}",
                 f"{skipped:,} skipped" if skipped else "none skipped",
             ),
-            Tile("a slot", as_duration(seconds), f"{len(history):,} slots, {spent} in all"),
+            Tile("time per slot", as_duration(seconds), f"{len(history):,} slots in {spent}"),
         ]
     decided = len(run.decisions.decided())
     tiles.append(Tile("suspects", f"{len(run.suspects):,}", f"{decided:,} decided"))

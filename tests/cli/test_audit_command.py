@@ -40,7 +40,7 @@ def test_from_the_sample_to_answers_and_back(folder: Path, tmp_path: Path, capsy
     for added, unchanged in ((2, 0), (0, 2)):
         assert main(["audit", str(folder), "--answers", str(answers), "--author", "ann"]) == 0
         assert capsys.readouterr().out == (
-            f"{added} decisions added, {unchanged} were in force already.\n"
+            f"{added} decisions added, {unchanged} had been made before.\n"
             "2 of 3 audited. 1 of 2 audited labels are right: between 10% and 90% of all "
             f"(90% band).\nReport with: tamis report {folder}\n"
         )
@@ -58,7 +58,7 @@ def test_what_is_not_in_the_sample_is_not_added(folder: Path, tmp_path: Path, ca
     assert main(["audit", str(folder), "--answers", str(answers)]) == 0
     printed = capsys.readouterr().out
     assert "0 decisions added" in printed
-    assert "Warning: 2 answers are about rows not in the sample, or no class." in printed
+    assert "Warning: 2 answers name a row outside the sample, or no class." in printed
     assert "0 of 3 audited." in printed
     assert len(Decisions(folder / "decisions.jsonl")) == 0
 

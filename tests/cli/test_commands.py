@@ -62,6 +62,17 @@ def test_help_lists_what_a_user_needs() -> None:
     assert ", ".join(LAB) == f"{paper}, classes, unlabelled, late, frontier"
 
 
+@pytest.mark.parametrize(("command", "least"), [("train", 5), ("stream", 6)])
+def test_many_options_are_in_groups(command: str, least: int) -> None:
+    """Their usage is one line, and no group but that of the help is without a title of its own."""
+    text = parser_of(command).format_help()
+    assert re.match(rf"usage: tamis {command} \[options\] \w+\n\n", text)
+    general = text.split("\noptions:\n")[1].split("\n\n")[0]
+    assert general.split()[0] == "-h,"
+    assert len(general.splitlines()) == 1
+    assert len(re.findall(r"^[a-z][\w ]+:$", text.split("examples:")[0], re.MULTILINE)) >= least
+
+
 def test_help_is_in_sections() -> None:
     text = build_parser().format_help()
     titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)

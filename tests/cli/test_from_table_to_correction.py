@@ -107,5 +107,5 @@ def review(folder: Path, records: list[dict[str, str]]) -> tuple[str, str, str]:
             status, answer = client.post({"id": name, "decision": decision, "label": label})
             assert status == 200, answer
         assert client.get("/suspects", which="decided")["total"] == 3
-        assert "On the 2 suspects" in client.ask("/classes")[2]
+        assert "for 2 suspects" in client.ask("/classes")[2]
     return first, second, third

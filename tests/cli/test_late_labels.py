@@ -90,7 +90,7 @@ def test_a_time_limit_goes_by_the_times_of_the_records(
     assert (
         max(slot["waiting"] for slot in log_of(tmp_path / "r")) <= 80
     )  # some 70 s, one row a second
-    assert "have left without one" in printed
+    assert "were removed without one" in printed
 
 
 def test_no_more_wait_than_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

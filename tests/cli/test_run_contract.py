@@ -224,7 +224,7 @@ def test_names_are_printed_as_they_are(
             Path(words[number]).write_text(text)
     assert main([strange.get(word, word) for word in words]) == 0
     out = printed(capsys)
-    assert re.search(r"\[/i\]row-\d+: \S+, rather (\[/b\]|\[red\]|:bug:) ", out)
+    assert re.search(r"\[/i\]row-\d+: given \S+, suggested (\[/b\]|\[red\]|:bug:) ", out)
     assert "[/u]" in out
     if words[0] == "train":
         assert "[bold]rows.csv: 60/60 slots" in out

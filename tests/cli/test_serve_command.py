@@ -108,7 +108,7 @@ def test_a_port_that_is_taken_is_one_sentence(folder: Path, capsys: Any) -> None
         port = taken.getsockname()[1]
         assert main(["serve", str(folder), "--port", str(port)]) == 2
     error = capsys.readouterr().err
-    assert f"127.0.0.1:{port} cannot be listened on" in error
+    assert f"cannot listen on 127.0.0.1:{port}" in error
     assert error.count("\n") == 1
 
 

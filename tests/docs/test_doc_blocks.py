@@ -52,6 +52,12 @@ model = mlp(data.input_shape, 10)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 batches = torch.arange(len(data.labels)).split(256)
 loader = [(ids, data.inputs[ids], given[ids]) for ids in batches] * 10
+
+
+def train_step(x, targets):
+    optimizer.zero_grad()
+    cross_entropy(model(x), targets).backward()
+    optimizer.step()
 """,
     "docs/how-to/disk.md": """
 import json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 from pathlib import Path
 from statistics import mean
@@ -30,8 +31,8 @@ def test_the_command_writes_what_is_there(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["lab", "tables", "--minutes", "0", *flags]) == 0
     for name in ("README.md", "docs/index.md", "docs/compare.md"):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text(), name
-    for name in ("wrong-labels.png", "wrong-labels-dark.png"):
-        assert (tmp_path / "results" / "tables" / name).stat().st_size > 10_000
+    for name in ("wrong-labels", "wrong-labels-dark", "wrong-labels-narrow"):
+        assert (tmp_path / "results" / "tables" / f"{name}.png").stat().st_size > 10_000
 
 
 def test_means_are_those_of_a_loop() -> None:
@@ -67,3 +68,12 @@ def test_tables_that_another_model_wins_are_named() -> None:
 def test_the_count_of_methods_is_that_of_the_board() -> None:
     for page in ("README.md", "docs/tutorials/new_selector.md"):
         assert f"the {len(METHODS)} " in (ROOT / page).read_text(), page
+
+
+def test_the_readme_has_the_paper_s_claim_as_results_have_it() -> None:
+    rows = (ROOT / "docs" / "results.md").read_text().splitlines()
+    row = next(row for row in rows if row.startswith("| OGRS beats naive training |"))
+    fast, printed = re.findall(r"in (\d+ of \d+)", row)
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"its fast form beats naive training in {fast} cells" in readme
+    assert f"algorithm 1 as printed in {printed} (" in readme

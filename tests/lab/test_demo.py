@@ -88,9 +88,8 @@ def test_the_page_counts_what_was_found(folder: Path) -> None:
     truth = {row["id"]: row["clean"] for row in truths}
     right = sum(truth[one["id"]] == "0" for one in suspects)
     wrong = list(truth.values()).count("0")
-    assert (
-        f"<b>{len(suspects)} labels</b>. <b>{right} of them are wrong</b>, of {wrong} wrong" in page
-    )
+    assert f"<b>{len(suspects)} labels</b> as suspect." in page
+    assert f"<b>{right} of them are really wrong</b>, of {wrong} wrong labels in all" in page
     assert right > 0.8 * wrong  # found
     assert right > 0.8 * len(suspects)
 
@@ -104,7 +103,7 @@ def test_what_a_model_has_learned_by_heart_is_counted_by_a_loop() -> None:
     for predicted, share in ((given, (1.0, 0.0)), (true, (0.0, 1.0))):
         result = Result("naive", tested, None, 0.0, 0.0, [], [], {}, predicted)
         found = standing(demo, result)
-        assert (found.learned, found.seen_through) == share
+        assert (found.learned, found.recovered) == share
 
 
 @pytest.mark.slow
@@ -124,7 +123,7 @@ def test_order_among_the_methods(folder: Path) -> None:
 def test_the_page_leads_with_the_default(folder: Path) -> None:
     page = (folder / "index.html").read_text()
     assert re.findall(r'<tr><th scope="row">([^<]+)<span class="about">', page)[0] == LEAD
-    assert f"the model that {LEAD} trained" in page
+    assert f"After the stream, {LEAD} lists" in page
     assert len(re.findall(rf"<li>{LEAD} ends", page)) == 5
 
 

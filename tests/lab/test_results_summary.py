@@ -32,7 +32,7 @@ def verdicts(**numbers: float) -> dict[str, str]:
 
 def test_a_claim_holds_where_it_holds_in_every_cell() -> None:
     assert verdicts(OGRS=0.9, naive=0.8)["OGRS beats naive training"] == "holds"
-    assert verdicts(OGRS=0.8, naive=0.9)["OGRS beats naive training"] == "**does not**"
+    assert verdicts(OGRS=0.8, naive=0.9)["OGRS beats naive training"] == "**does not hold**"
 
 
 def test_what_was_not_run_cannot_be_judged() -> None:
@@ -42,7 +42,7 @@ def test_what_was_not_run_cannot_be_judged() -> None:
 
 @pytest.mark.parametrize(
     ("ours", "random", "verdict"),
-    [(0.4, 0.6, "cannot be judged"), (0.4, 1.2, "holds"), (1.1, 0.6, "**does not**")],
+    [(0.4, 0.6, "cannot be judged"), (0.4, 1.2, "holds"), (1.1, 0.6, "**does not hold**")],
 )
 def test_a_regret_that_random_rows_have_too_shows_nothing(
     tmp_path: Path, ours: float, random: float, verdict: str

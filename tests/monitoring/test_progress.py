@@ -32,3 +32,15 @@ def test_rows_are_counted_with_the_time_left(monkeypatch: pytest.MonkeyPatch) ->
         "reading [b].csv: 30 rows of 540, 51 s left",
         "reading [b].csv: 135 rows of 540, 40 s left",
     ]
+
+
+def test_slots_done_elsewhere_are_one_line_with_the_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rate is that since the others began, not since the bar was drawn."""
+    monkeypatch.setattr("tamis.monitoring.progress.perf_counter", lambda: 30.0)
+    out = StringIO()
+    with Bar("others", 100, Console(file=out, width=200), started=10.0) as bar:
+        bar.advance(count=50)
+        bar.advance()
+    assert out.getvalue().splitlines() == ["others: 50/100 slots, 20 s left"]

@@ -179,8 +179,8 @@ def test_a_table_that_has_changed_is_reported(tmp_path: Path, capsys) -> None:
         writer.writerows([rows[-1], *rows[:-1]])
     assert export(tmp_path / "run", out) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "is not as it was trained on" in printed
-    assert "1 labels are not those that were decided about, and stay." in printed
+    assert "has changed since the run" in printed
+    assert "1 labels have changed since the decision, and are kept." in printed
     assert "1 decisions are about rows that t.csv does not have: b" in printed
     with out.open(newline="") as file:
         found = {row["id"]: (row["y"], row["tamis_decision"]) for row in csv.DictReader(file)}

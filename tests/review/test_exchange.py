@@ -255,7 +255,7 @@ def test_the_commands(folder: Path, tmp_path: Path, monkeypatch, capsys) -> None
         assert next(csv.reader(file)) == list(COLUMNS)
     assert main(["export", "run", "--which", "decided", "--format", "parquet"]) == 0
     assert main(["import", "review-parquet.parquet", "--run", "run"]) == 0
-    assert "0 decisions added, 5 were in force already" in capsys.readouterr().out
+    assert "0 decisions added, 5 had been made before" in capsys.readouterr().out
     assert main(["export", "nowhere"]) == 2
     assert main(["import", "nowhere.csv", "--run", "run"]) == 2
 

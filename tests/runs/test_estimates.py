@@ -132,7 +132,9 @@ def test_alarms_of_one_slot_are_all_read(tmp_path: Path) -> None:
         add_line(tmp_path / "alarms.jsonl", alarm.to_json())
     history = EstimateHistory(tmp_path)
     assert history.alarms == alarms
-    assert alarms[0].text == "The stream has changed: noise; clean ratio 0.90 before, 0.50 after."
+    assert (
+        alarms[0].text == "The share of wrong labels changed: clean ratio 0.90 before, 0.50 after."
+    )
     again = AlarmRecord(5, "concept", 0.5, 0.4)  # as a resumed run writes an earlier slot
     add_line(tmp_path / "alarms.jsonl", again.to_json())
     add_line(tmp_path / "alarms.jsonl", {"slot": 8, "kind": "noise"})  # of no use
@@ -172,6 +174,6 @@ def test_labels_learned_by_heart_raise_one_alarm(tmp_path: Path, blobs, blob_mod
     ]
     assert history.alarms[0].text == (
         "Labels learned by heart: clean ratio 0.20 when rows were seen first, 0.97 now."
-        " Believe the first."
+        " Trust the first."
     )
     assert all(point.held == (0.6123, 0.5, 0.7) for point in history.points)

@@ -92,13 +92,13 @@ def test_empty_pages_explain_what_comes_next(tmp_path: Path) -> None:
     assert "Nothing has been measured yet" in page
     assert "No suspects yet." in page
     assert "The run is at slot 0 of 900." in page
-    assert "or decide about suspects with <code>tamis watch</code>" in page
+    assert "Or review suspects with <code>tamis watch</code>" in page
     write_metadata(tmp_path, RunMetadata("rows", ("a", "b"), ended="done"))
     assert f"tamis audit {tmp_path}" in no_suspects(Run(tmp_path))[1]
     write_suspects(tmp_path, [Suspect("x", "a", "b", 0.9)])
     run = Run(tmp_path)
     assert "nothing is decided yet" in render_run(run)
-    assert nothing_left(run, 1, "open")[0] == "No suspect fits these filters."
+    assert nothing_left(run, 1, "open")[0] == "No suspect matches these filters."
     assert nothing_left(run, 1, "decided")[0] == "Nothing is decided yet."
     Decisions(tmp_path / "decisions.jsonl").decide(Decision("x", "keep"))
     run = Run(tmp_path)

@@ -60,7 +60,7 @@ def test_keys_read_values_and_a_status_repeats_them(report: Tab, folder: Path) -
     for key, at in (("End", -1), ("ArrowLeft", -2), ("ArrowRight", -1), ("Home", 0)):
         report.press(key)
         slot, averaged, raw = known[at]
-        wanted = f"slot {slot}: averaged weights {averaged:.3f}; weights as they are {raw:.3f}"
+        wanted = f"slot {slot}: averaged weights {averaged:.3f}; current weights {raw:.3f}"
         report.wait(f"{spoken} === {json.dumps(wanted)}")
     report.press("Escape")
     report.wait(f"{TIP}.hidden")
@@ -75,7 +75,7 @@ def test_the_legend_hides_a_line(report: Tab) -> None:
     assert report.run(lines) == ["inline", "none"]
     point_at(report, 0.5)
     report.wait(f"!{TIP}.hidden")
-    assert "weights as they are" not in report.run(f"{TIP}.innerText")
+    assert "current weights" not in report.run(f"{TIP}.innerText")
     report.run(f"{button}.click()")
     assert report.run(lines) == ["inline", "inline"]
 

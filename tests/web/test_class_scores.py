@@ -53,11 +53,14 @@ def test_a_damaged_file_holds_no_counts(tmp_path: Path, text: str) -> None:
 
 def test_the_report_has_the_scores_of_a_test_table(tmp_path: Path) -> None:
     folder = make_table_run(tmp_path / "run")
-    assert "Give a table with right labels by <code>--test</code>" in render_run(Run(folder))
+    assert "Pass a table whose labels are right by <code>--test</code>" in render_run(Run(folder))
     write_test_counts(folder, ConfusionCounts.of([*PAIRS, (BAD, "cat")], "test.csv"))
     page = render_run(Run(folder))
-    assert "On test.csv, the table of <code>--test</code>, of 13 rows: 9 predicted right" in page
-    assert "<b>cat</b> taken for <b>dog</b>: 2 of 8" in page
+    assert (
+        "the averaged weights predict 9 of the 13 rows of the test table, test.csv, correctly"
+        in page
+    )
+    assert "<b>cat</b> predicted as <b>dog</b>: 2 of 8" in page
     assert BAD not in page
     rows = {row["class"]: row for row in numbers(page)}
     assert rows["cat"] == {
@@ -78,13 +81,13 @@ def test_without_a_test_table_decisions_are_compared_with_what_was_suggested(
     for name, decision, label in made:
         assert client.post({"id": name, "decision": decision, "label": label})[0] == 200
     page = client.ask("/classes")[2]
-    assert "On the 3 suspects whose label people kept or changed" in page
+    assert "compared with the labels that people decided on, for 3 suspects" in page
     rows = list(csv.DictReader(io.StringIO(client.ask("/numbers/precision_recall.csv")[2])))
     scores = {row["class"]: (row["precision"], row["recall"]) for row in rows}
     assert scores == {
         "stayed": ("0.3333", "1.0000"), "left": ("", "0.0000"), "unsure": ("", "0.0000"),
     }  # fmt: skip
-    assert "On the 3 suspects" in render_run(Run(folder))
+    assert "for 3 suspects" in render_run(Run(folder))
 
 
 def test_a_suggestion_that_changes_later_does_not_count(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-HELP = "Measure how soon classes that come up in mid-stream are named and learned."
+HELP = "Measure how soon classes that appear in mid-stream are noticed and learned."
 EXAMPLES = """examples:
   tamis lab classes --data digits --clean 0.7 0.5 --seeds 5 --out results/classes
   tamis lab classes --data mnist --before 500 --after 1500 --every 25 --seeds 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-HELP = "Compare OGRS without and with the constraint on group shares, on a group of faint digits."
+HELP = "Compare OGRS with and without its constraint on groups, on a group of faint digits."
 EXAMPLES = "example:\n  tamis lab fairness --seeds 5"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-HELP = "Train where labels are missing: on rows without them too, and on the others alone."
+HELP = "Train with missing labels: on all rows, and on the labelled ones alone."
 EXAMPLES = """examples:
   tamis lab unlabelled --out results/unlabelled
   tamis lab unlabelled --data digits --labelled 0.2 --seeds 1

@@ -56,10 +56,12 @@ def run_all(demo: Demo, folder: Path, console: Console) -> list[Result]:
     context = multiprocessing.get_context("spawn")
     done = context.Value("q", 0)
     pool = ProcessPoolExecutor(1, context, initializer=begin, initargs=(done,))
+    started = perf_counter()
     try:
         futures = [pool.submit(train_there, demo, name, folder) for name in others]
         lead = train_here(demo, LEAD, folder, console)
-        with Bar(f"{len(others)} other methods", demo.slots * len(others), console) as bar:
+        title, slots = f"{len(others)} other methods", demo.slots * len(others)
+        with Bar(title, slots, console, started=started) as bar:
             for future in futures:
                 wait_for(future, done, bar)
         return [lead, *(future.result() for future in futures)]
@@ -71,8 +73,8 @@ def wait_for(future: Future[Result], done: Synchronized[int], bar: Bar) -> None:
     """Advance a bar by what the other process has done, until a method has ended."""
     while True:
         ended = future.done()
-        for _ in range(bar.done, done.value):
-            bar.advance()
+        if more := done.value - bar.done:
+            bar.advance(count=more)
         if ended:
             return
         sleep(POLL)
@@ -113,7 +115,7 @@ def as_table(demo: Demo, results: list[Result]) -> Table:
     ratios = ", ".join(map(str, demo.settings.clean_ratios))
     table = Table(title=f"digits, clean ratio {ratios}, {demo.slots} slots")
     table.add_column("method")
-    for name in ("accuracy", "averaged", "purity", "coverage", "ms a slot"):
+    for name in ("accuracy", "averaged", "purity", "coverage", "ms per slot"):
         table.add_column(name, justify="right")
     for result in results:
         tested = result.tested[-1]

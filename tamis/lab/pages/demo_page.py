@@ -35,12 +35,12 @@ CALLED = {
     "oracle": "the oracle, which knows every label",
 }
 ABOUT = {
-    LEAD: "weighs labels, votes of neighbours and its own predictions; the default of tamis train",
-    "naive": "picks at random, and believes every label",
-    "OGRS": "the paper's method: picks by graph and gradients, and needs no clean ratio",
-    "oracle": "knows which labels are right, and picks those alone: a bound, not a method",
+    LEAD: "weighs labels, neighbours and its own predictions; the default of tamis train",
+    "naive": "picks at random, and trusts every label",
+    "OGRS": "the paper's method: picks by gradients; needs no clean ratio",
+    "oracle": "knows which labels are right, and picks only those: not a method, but a reference",
 }
-LEAST_LOSS = "picks what it already predicts best; has to be given the share to keep"
+LEAST_LOSS = "picks the smallest losses; must be given the share to keep"
 COLOURS = {LEAD: 0, "naive": 4, "OGRS": 3, "oracle": 2}
 
 
@@ -66,14 +66,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a method has come to. Of the wrong labels, some are learned and some seen through."""
+    """What a method has come to. Of the wrong labels, some are learned and some recovered."""
 
     name: str
     about: str
     accuracy: float
     raw: float
     learned: float
-    seen_through: float
+    recovered: float
     purity: float | None
     coverage: float
     milliseconds: float
@@ -144,22 +144,22 @@ def plots_of(demo: Demo, finder: Result, logs: Mapping[str, History]) -> list[Pl
         "true": [true[slot] for slot in tracked],
     }
     caption = (
-        f"Share of arriving labels that are right: as {LEAD} estimates it from the labels alone, "
-        "with a 90% band, and as it is."
+        "Share of arriving labels that are right: the truth, and what the run of"
+        f" {LEAD} estimates without it, with a 90% band."
     )
     return [
         Plot("clean_ratio", "The share of right labels drifts", caption, lines, columns),
         of_methods(
             "accuracy",
             "Accuracy on clean digits",
-            "By the averaged weights, on digits that no method learns from.",
+            "Averaged weights, on digits that no method learns from.",
             {name: log.measured("accuracy_ema") for name, log in logs.items()},
             marks,
         ),
         of_methods(
             "purity",
             "Purity of the picks",
-            "Share of the labels learned from that are right.",
+            "Share of picks whose label is right.",
             {name: log.smooth("purity", POINTS) for name, log in logs.items()},
             marks,
             len(slots) // POINTS,
@@ -167,7 +167,7 @@ def plots_of(demo: Demo, finder: Result, logs: Mapping[str, History]) -> list[Pl
         of_methods(
             "coverage",
             "Coverage",
-            "Share of the digits held that were ever learned from.",
+            "Share of the digits held that were picked at least once.",
             {name: log.smooth("coverage", POINTS) for name, log in logs.items()},
             marks,
             len(slots) // POINTS,
@@ -207,7 +207,7 @@ def standing(demo: Demo, result: Result) -> Standing:
     wrong = (~demo.ground_truth.clean).nonzero()[:, 0].tolist()
     given, true = demo.rows.labels.tolist(), true_labels(demo)
     learned = [result.predicted[row] == given[row] for row in wrong]
-    seen_through = [result.predicted[row] == true[row] for row in wrong]
+    recovered = [result.predicted[row] == true[row] for row in wrong]
     tested = result.tested[-1]
     return Standing(
         result.name,
@@ -215,7 +215,7 @@ def standing(demo: Demo, result: Result) -> Standing:
         last_accuracy(result),
         tested.accuracy or 0.0,
         mean(learned) if wrong else 0.0,
-        mean(seen_through) if wrong else 0.0,
+        mean(recovered) if wrong else 0.0,
         result.purity,
         result.coverage,
         1000 * result.seconds_per_slot,
@@ -249,7 +249,7 @@ def findings(results: Sequence[Result]) -> list[str]:
 def follows(demo: Demo, result: Result) -> str:
     """Return a sentence about the error of the tracked clean ratio."""
     off = [abs(est.value - demo.clean_ratio(slot)) for slot, est in result.tracked.items()]
-    return f"The estimate is off by {mean(off):.2f} in the mean, jumps included." if off else ""
+    return f"Its estimate is off by {mean(off):.2f} on average, jumps included." if off else ""
 
 
 def hits(demo: Demo, result: Result) -> Found:
@@ -263,8 +263,8 @@ def found_text(demo: Demo, results: Sequence[Result]) -> str:
     """Return a sentence about the labels that were found."""
     found = hits(demo, lead_of(results))
     return (
-        f"{LEAD} doubts {found.suspects:,} labels; {found.right:,} of them are wrong,"
-        f" of {found.wrong:,} wrong labels in all."
+        f"{LEAD} lists {found.suspects:,} labels as suspect: {found.right:,} of them are really"
+        f" wrong, of {found.wrong:,} wrong labels in all."
     )
 
 

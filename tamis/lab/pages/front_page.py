@@ -70,8 +70,10 @@ def write_front(lines: Sequence[Line], results: Path, folder: Path) -> None:
     """Write the pictures into results/tables, and the numbers into a folder's README and site."""
     readme, index = folder / "README.md", folder / "docs" / "index.md"
     lines = in_common(lines)
-    for name, colours in (("wrong-labels", LIGHT), ("wrong-labels-dark", DARK)):
-        save_png(draw(lines, colours), results / "tables" / f"{name}.png")
+    for scheme, colours in (("", LIGHT), ("-dark", DARK)):
+        for width, phone in (("", False), ("-narrow", True)):
+            picture = results / "tables" / f"wrong-labels{width}{scheme}.png"
+            save_png(draw(lines, colours, phone=phone), picture)
     drift, kills = read_drift(results), read_kills(results)
     for page, text in ((readme, peers(lines)), (index, cards(lines, drift, kills))):
         write_atomically(page, put_between(read_page(page, PART), text, PART).encode())
@@ -95,17 +97,21 @@ def read_kills(results: Path) -> Kills:
     return Kills(int(row["trials"]), int(row["passed"]))
 
 
-def draw(lines: Sequence[Line], colours: dict[str, str]) -> Figure:
-    """Draw each table as a line from the best other tool to tamis, with the gap in between."""
+def draw(lines: Sequence[Line], colours: dict[str, str], *, phone: bool = False) -> Figure:
+    """Draw each table as a line from the best other tool to tamis, with the gap in between.
+
+    For a phone, the panels stand one above the other.
+    """
 
     def reached(table: str) -> float:
         return average(of(lines, table), OWN, MOST_WRONG, accuracy)
 
     tables = sorted(names(lines, "table"), key=reached)
-    figure = Figure(figsize=(9.6, 4.6), layout="constrained", facecolor=colours["ground"])
+    size, panels = ((4.4, 8.4), (2, 1)) if phone else ((9.6, 4.6), (1, 2))
+    figure = Figure(figsize=size, layout="constrained", facecolor=colours["ground"])
     rivals = ([name for name in names(lines) if name != OWN], CLEANLAB)
     for axes, (title, get, other), against in zip(
-        figure.subplots(1, 2, sharey=True), PANELS, rivals, strict=True
+        figure.subplots(*panels, sharey=True), PANELS, rivals, strict=True
     ):
         for place, table in enumerate(tables):
             mine = of(lines, table)
@@ -178,7 +184,7 @@ def losses(lines: Sequence[Line]) -> str:
         found = behind(lines, wrong)
         parts.append(f"{len(found)} with {wrong:.0%} wrong labels ({', '.join(found) or 'none'})")
     count = len(names(lines, "table"))
-    return f"Another model is ahead of tamis on {' and '.join(parts)} of the {count} tables."
+    return f"Of the {count} tables, another model is more accurate on {', and on '.join(parts)}."
 
 
 def cards(lines: Sequence[Line], drift: Drift, kills: Kills) -> str:
@@ -189,13 +195,13 @@ def cards(lines: Sequence[Line], drift: Drift, kills: Kills) -> str:
     tables = len(names(lines, "table"))
     numbers = (
         (share(average(lines, OWN, MOST_WRONG, accuracy)), "compare",
-         f"accuracy with 40% of labels wrong, mean of {tables} tables; next best {share(best)}"),
+         f"mean accuracy on {tables} tables with 40% wrong labels; next best model {share(best)}"),
         (share(average(lines, OWN, MOST_WRONG, precision)), "compare",
-         f"average precision of the wrong labels found there; cleanlab {share(found)}"),
+         f"average precision at finding these wrong labels; cleanlab {share(found)}"),
         (share(drift.ours), "methods/plausible",
-         f"accuracy on MNIST as the clean ratio falls from .9 to .5; naive {share(drift.naive)}"),
+         f"MNIST accuracy as correct labels fall from 90% to 50%; naive {share(drift.naive)}"),
         (f"{kills.passed} of {kills.trials}", "reliability",
-         "runs killed at a random moment and resumed end bit for bit as the unbroken run"),
+         "runs killed at random moments and resumed end bit for bit like an unbroken run"),
     )  # fmt: skip
     text = ["::::{grid} 2 2 4 4", ":gutter: 2", ":class-container: numbers", ""]
     for number, page, what in numbers:

@@ -39,26 +39,26 @@ FIGURES = {
 """Shares of each figure, and its title."""
 LEGEND = (
     "A cell is test accuracy after the last slot, by raw / averaged weights: the mean over seeds ±"
-    " the standard deviation. The paper's number is in italics. N/A is the paper's own, and -"
-    " marks a cell that it does not have. Sentences compare means of averaged weights. A gap"
+    " the standard deviation. The paper's number is in italics. N/A is printed in the paper; -"
+    " marks a cell that the paper lacks. Sentences compare means of averaged weights. A gap"
     " smaller than the deviations means nothing.",
-    "ITLM keeps the share of smallest losses that its name gives. *ITLM, released script* keeps the"
-    " largest losses instead, as the paper's script does: all but the clean ratio. *OGRS, paper*"
-    " is algorithm 1 as printed. Both are for the audit. Plausible, naive, BARE and OGRS need no"
-    " side information.",
-    "The settings of Plausible were found on MNIST streams and on this CIFAR-10, mostly with"
-    " seed 0. Those of OGRS were found on 5,000 rows of MNIST with seeds 0 to 2. For these two"
-    " methods such cells are no fresh test.",
+    "The number of an ITLM row is the share of smallest losses that it keeps. *ITLM, released"
+    " script* keeps the largest losses instead, as the paper's script does: all but the clean"
+    " ratio. *OGRS, paper* is algorithm 1 as printed. Both rows serve to check the paper."
+    " Plausible, naive, BARE and OGRS need no side information.",
+    "The settings of Plausible were tuned on MNIST streams and on this CIFAR-10, mostly with"
+    " seed 0; those of OGRS on 5,000 rows of MNIST with seeds 0 to 2. For these two methods, such"
+    " cells are not an independent test.",
 )
 STREAM = (
-    "The stream has 20,000 random rows in four parts of 5,000. Every 5,000 slots a part replaces"
-    " the one before, and nothing else is held. The paper gives .1 .3 .2 .15 and does not state"
-    " whether that is the share of wrong labels or of right ones, so both are run. It gives no"
-    " numbers for this experiment, and its figure is missing from its source."
+    "The stream has 20,000 random rows in four parts of 5,000. Every 5,000 slots, one part replaces"
+    " the one before, and nothing else is held. The paper gives .1 .3 .2 .15 without stating"
+    " whether these are shares of wrong or of right labels, so both are run. It gives no numbers"
+    " for this experiment, and its figure is missing from its source."
 )
 NO_INFORMATION = (
-    "With ten classes and a clean ratio of .1, a label is right no more often than a random one."
-    " So the first part carries no information, and no rule can learn from it."
+    "With ten classes and a clean ratio of .1, a label is right no more often than a random one,"
+    " so the first part carries no information that any method could learn."
 )
 
 

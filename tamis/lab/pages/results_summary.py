@@ -34,7 +34,7 @@ from tamis.lab.table import CLEAN_RATIOS, Line
 from tamis.web.svg import save_png
 
 PART = "summary"
-HOLDS, FAILS, OPEN = "holds", "**does not**", "cannot be judged"
+HOLDS, FAILS, OPEN = "holds", "**does not hold**", "cannot be judged"
 ITLM = "best ITLM"
 PRINTED = "OGRS, paper"
 COLUMNS = (BASELINE, OURS, ITLM, "BARE", BEST, ORACLE)
@@ -42,13 +42,14 @@ DOTS = {BASELINE: "#8a8f98", OURS: "#d1495b", ITLM: "#e9a23b", BEST: "#1f6feb", 
 LEARNED = 0.2
 """Accuracy on ten classes that a model which did not converge stays below: twice a guess."""
 LEGEND = (
-    "Test accuracy at the end, averaged weights, mean over seeds. Bold is the best without"
-    " knowledge of the right labels. *Best ITLM* is the best of four shares kept, in hindsight."
+    "Test accuracy at the end, with averaged weights, as a mean over seeds. Bold marks the best"
+    " method that does not know the right labels. *Best ITLM* keeps the best of four shares, chosen"
+    " in hindsight."
 )
 CLAIMS = (
-    "A claim holds if it holds in every cell that was run. Means are compared, so a cell may go"
-    " either way where the gap is within the deviations. Sections below have the cells, and"
-    " [the page on OGRS](methods/ogrs.md) the Gaussians and the regret."
+    "A claim holds if it holds in every cell that was run. Means are compared, so a gap within the"
+    " standard deviations may go either way. The sections below list the cells;"
+    " [the page on OGRS](methods/ogrs.md) covers the Gaussians and the regret."
 )
 Standings = Mapping[Place, Here]
 
@@ -231,5 +232,5 @@ def of_the_regret(file: Path) -> Claim:
 
     ours, random = exponent("paper, zeta > 0"), exponent("random rows")
     verdict = FAILS if ours >= 1 else OPEN if random < 1 else HOLDS
-    text = f"grows as M^{ours:.2f}, mean of three settings; that of random rows as M^{random:.2f}"
+    text = f"grows as M^{ours:.2f}, mean of three settings; with random rows as M^{random:.2f}"
     return Claim("The regret of the search grows slower than its steps M", verdict, text)

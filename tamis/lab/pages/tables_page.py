@@ -29,7 +29,10 @@ def page_of(lines: Sequence[Line]) -> str:
     A cell that not every method has been run on does not count.
     """
     lines = in_common(lines)
-    return "\n\n".join([means(lines), by_table(lines), costs(lines)])
+    others = [method for method in names(lines) if method != OWN]
+    accuracies = by_table(lines, accuracy, others, ("accuracy", "best other"))
+    suspects = by_table(lines, precision, FINDERS[1:], ("suspects", "best cleanlab"))
+    return "\n\n".join([means(lines), accuracies, suspects, costs(lines)])
 
 
 def in_common(lines: Sequence[Line]) -> list[Line]:
@@ -83,23 +86,26 @@ def means(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def by_table(lines: Sequence[Line]) -> str:
-    """Return each table: tamis beside the best of the others in that very table."""
+def by_table(
+    lines: Sequence[Line],
+    get: Callable[[Measured], float],
+    rivals: Sequence[str],
+    titles: tuple[str, str],
+) -> str:
+    """Return each table: tamis beside the best of its rivals in that very table."""
+    what, rival = titles
     rows = [
-        "| table (seeds) | accuracy, 20% wrong | best other | 40% wrong | best other "
-        "| suspects, 20% wrong | best cleanlab | 40% wrong | best cleanlab |",
-        "| --- " * 9 + "|",
+        f"| table (seeds) | {what}, 20% wrong | {rival} | 40% wrong | {rival} |",
+        "| --- " * 5 + "|",
     ]
     for table in sorted(names(lines, "table")):
         own = [line for line in lines if line.cell.table == table]
-        others = [method for method in names(own) if method != OWN]
         seeds = len({line.cell.seed for line in own if line.method == OWN})
         cells = []
-        for get, rivals in ((accuracy, others), (precision, FINDERS[1:])):
-            for wrong in (0.2, 0.4):
-                cells.append(share(average(own, OWN, wrong, get)))
-                best, found = best_other(own, rivals, wrong, get)
-                cells.append(f"{share(found)} {best}")
+        for wrong in (0.2, 0.4):
+            cells.append(share(average(own, OWN, wrong, get)))
+            best, found = best_other(own, rivals, wrong, get)
+            cells.append(f"{share(found)} {best}")
         rows.append(f"| {table} ({seeds}) | {' | '.join(cells)} |")
     return "\n".join(rows)
 
