@@ -15,7 +15,7 @@ LEAST = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Fallback:
-    """Robust training for rows whose labels cannot be told right from wrong.
+    """Robust training where right labels cannot be separated from wrong ones.
 
     Where the judges differ and votes by inputs confirm nothing, margins say little about labels.
     Two things still help there. Rows are drawn in proportion to the probability that the averaged
