@@ -62,6 +62,8 @@ class Files:
     part: of several readers, each reads some of the files, by their names.
     """
 
+    idle = False  # whether all had been read when it was last looked for more
+
     def __init__(
         self,
         path: str | Path,
@@ -109,8 +111,8 @@ class Files:
 
     def _read(self, offset: dict[str, Any]) -> Iterator[Batch]:
         states: dict[str, Any] = {}  # as they were when each file was last read to its end
-        last = monotonic()
-        while not self._stopped.is_set():
+        last, self.idle = monotonic(), False
+        while not self._stopped.wait(self.poll if self.idle else 0.0):
             files = self._list()
             if files:
                 files, offset, rests = self._settle(files, offset, states)
@@ -130,7 +132,7 @@ class Files:
                 if states.get(file.name) == file.state:
                     continue
                 for batch in self._read_file(file, offset):
-                    offset, last = batch.offset, monotonic()
+                    offset, last, self.idle = batch.offset, monotonic(), False
                     yield batch
                     if self._stopped.is_set():
                         return
@@ -139,7 +141,7 @@ class Files:
             impatient = self.patience is not None and monotonic() - last > self.patience
             if not self.follow or impatient:
                 return
-            self._stopped.wait(self.poll)
+            self.idle = True
 
     def _settle(
         self, files: list[Found], offset: dict[str, Any], states: dict[str, Any]

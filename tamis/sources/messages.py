@@ -69,6 +69,9 @@ def warn_of_lost(broker: object, what: str) -> None:
 class Broker(ABC):
     """A source over a broker: `join` and `fetch` are its client's, reading is the same for all."""
 
+    idle = False
+    """Whether the broker had nothing when it was last asked, or is away."""
+
     def __init__(self, decode: Decode, start: Start, pace: Pace | None, skip_lost: bool) -> None:
         self.decode = decode
         self.start = start
@@ -125,9 +128,9 @@ def read_messages(
                 joined = ever = True
             left = begun + pace.linger - monotonic() if waiting else TICK
             fetched = broker.fetch(max(1, pace.rows - len(waiting)), min(max(left, 0.001), TICK))
-            now, lost_at = monotonic(), None
+            now, lost_at, broker.idle = monotonic(), None, not fetched
         except BrokerUnavailableError as error:
-            joined, last = False, monotonic()
+            joined, last, broker.idle = False, monotonic(), True
             if stopped.is_set():
                 return
             if lost_at is None:

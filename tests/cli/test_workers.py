@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
 
 import pytest
 import torch
@@ -18,7 +19,9 @@ from safetensors.torch import load_file
 
 from tamis.cli.main import main
 from tamis.distributed import RankCheckpoints, Ranks
+from tamis.distributed.reading import ShardReader
 from tamis.runs import Decision, Decisions, RunFiles, read_metadata
+from tamis.sources import Feed
 from tests.support.brokers import Redis
 from tests.support.ranks.processes import together
 from tests.support.wait import wait_until
@@ -144,6 +147,26 @@ def test_what_workers_cannot_do_is_refused(
     start = ["stream", str(place / "logs"), "--label", "kind", "--out", str(tmp_path / "run")]
     assert main([*start, *words, "--workers", "2"]) == 2
     assert f"{words[0]} is not for --workers yet" in capsys.readouterr().err
+
+
+def test_shards_that_have_rows_are_waited_for_however_slow_reading_is(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream without end is left out of a slot where it has nothing, not where it is slow."""
+    start = ["stream", str(place / "logs"), "--label", "kind", "--id", "name", *STREAM, *FEW]
+    start += ["--slots", "300", "--shards", "2"]
+    assert main([*start, "--out", str(tmp_path / "once")]) == 0
+    read = ShardReader._next
+
+    def slowly(reader: ShardReader) -> object:
+        sleep(0.005 if isinstance(reader.stream, Feed) and reader.stream.part.number else 0.0)
+        return read(reader)
+
+    monkeypatch.setattr(ShardReader, "_next", slowly)
+    monkeypatch.setattr("tamis.distributed.reading.WAIT", 0.0)
+    monkeypatch.setattr("tamis.distributed.stream.PAUSE", 0.001)
+    assert main([*start, "--out", str(tmp_path / "followed"), "--follow"]) == 0
+    assert_same(tmp_path / "once", tmp_path / "followed")
 
 
 def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
