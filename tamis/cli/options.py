@@ -65,6 +65,7 @@ def add_worker_options(parser: ArgumentParser) -> None:
     """Add the options of training on many processes."""
     add = parser.add_argument
     add("--workers", type=positive, metavar="N", help="train on so many processes (docs/scale.md)")
+    add("--ray", metavar="ADDRESS", help="the workers' Ray cluster: host:port, auto, or local")
     add("--shards", type=positive, metavar="N", help="parts of the rows (default: as --workers)")
     add(
         "--restarts",

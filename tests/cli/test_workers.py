@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 
@@ -177,14 +178,16 @@ def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def ranks_of(launcher: int) -> dict[int, int]:
-    """Return the process ids of the ranks that a launcher has started, by rank."""
+def ranks_of(out: Path) -> dict[int, int]:
+    """Return the process ids of the ranks of a run, by rank, whoever has started them."""
     found = {}
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        lines = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        named = dict(line.split(b"=", 1) for line in lines if b"=" in line)
-        if b"RANK" in named:
-            found[int(named[b"RANK"])] = int(child)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if str(out).encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                lines = (process / "environ").read_bytes().split(b"\0")
+                named = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+                if b"RANK" in named:
+                    found[int(named[b"RANK"])] = int(process.name)
     return found
 
 
@@ -207,7 +210,7 @@ def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_pat
     process = launch(words)
     for rank, slot in ((1, 50), (0, 150)):
         wait_for_slot(broken, slot, process)
-        os.kill(ranks_of(process.pid)[rank], signal.SIGKILL)
+        os.kill(ranks_of(broken)[rank], signal.SIGKILL)
     wait_for_slot(broken, 250, process)
     process.send_signal(signal.SIGINT)
     assert process.wait() in (0, 130)
@@ -216,8 +219,39 @@ def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_pat
 
 
 @pytest.mark.slow
+def test_workers_of_ray_are_one_process_too(command: Command, tmp_path: Path) -> None:
+    """On a cluster of its own: a worker is killed, then Ctrl-C; torchrun's workers continue."""
+    pytest.importorskip("ray")
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
+    words = command(broken, "--slots", SLOTS, "--workers", 2)
+    process = launch([*words, "--ray", "local"])
+    wait_for_slot(broken, 50, process)
+    os.kill(ranks_of(broken)[1], signal.SIGKILL)
+    wait_for_slot(broken, 200, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() in (0, 130)
+    assert not ranks_of(broken)
+    assert launch([*words, "--resume"]).wait() == 0
+    assert_same(unbroken, broken)
+
+
+@pytest.mark.parametrize("words", [("--ray", "local"), ("--ray", "nowhere:1", "--workers", "2")])
+def test_ray_needs_workers_and_a_cluster(
+    words: tuple[str, ...], place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    start = ["stream", str(place / "logs"), "--label", "kind", "--out", str(tmp_path / "run")]
+    assert main([*start, *words]) == 2
+    error = capsys.readouterr().err
+    assert "--ray needs --workers" in error or "no cluster can be reached" in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [(), ("--ray", "local")], ids=["torchrun", "ray"])
 @pytest.mark.skipif(bool(Redis.missing()), reason=Redis.missing())
-def test_consumers_of_a_group_are_shards(tmp_path: Path) -> None:
+def test_consumers_of_a_group_are_shards(engine: tuple[str, ...], tmp_path: Path) -> None:
     """Entries that each consumer was sent are its shard; none is trained on twice after a kill."""
     import redis
 
@@ -240,10 +274,10 @@ def test_consumers_of_a_group_are_shards(tmp_path: Path) -> None:
             main(["stream", f"{address}one", *words, *end, "--out", str(one), "--shards", "2"]) == 0
         )
         process = launch(
-            ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2"]
+            ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2", *engine]
         )
         wait_for_slot(two, 100, process)
-        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
+        os.kill(ranks_of(two)[1], signal.SIGKILL)
         assert process.wait() == 0
         assert_same(one, two)
         newest = RankCheckpoints(two / RunFiles.checkpoints).slots()[-1]
