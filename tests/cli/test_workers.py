@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from tamis.distributed import RankCheckpoints, Ranks
 from tamis.distributed.reading import ShardReader
 from tamis.runs import Decision, Decisions, RunFiles, read_metadata
 from tamis.sources import Feed
-from tests.support.brokers import Redis
+from tests.support.brokers import GROUP, KafkaMock, Nats, Redis
 from tests.support.ranks.processes import together
 from tests.support.wait import wait_until
 
@@ -219,6 +220,45 @@ def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "broker", [Nats, lambda folder: KafkaMock(folder, 2)], ids=["nats", "kafka"]
+)
+@pytest.mark.skipif(bool(Nats.missing()), reason=Nats.missing())
+def test_brokers_are_read_in_parts(
+    broker: Callable[[Path], Nats | KafkaMock], tmp_path: Path
+) -> None:
+    """Every other message of NATS, and every other partition of Kafka, is a shard's."""
+    server, rows_sent = broker(tmp_path / "server"), 1000
+    try:
+        server.produce(0, threading.Event(), rows_sent)
+        words = ["--inputs", "a", "b", "--label", "kind", "--id", "id", "--classes", "0", "1"]
+        words += [*FEW, "--capacity", "4000", "--scale-rows", "50", "--linger", "inf"]
+        one, two = tmp_path / "one", tmp_path / "two"
+
+        def command(out: Path, slots: int, *more: str) -> list[str]:
+            address = server.address.replace(GROUP, out.name)
+            return ["stream", address, *words, "--slots", str(slots), "--out", str(out), *more]
+
+        assert main(command(one, 200, "--shards", "2")) == 0
+        on_two(command(two, 70))
+        assert main(command(two, 130, "--resume", "--workers", "1")) == 0
+        on_two(command(two, 200, "--resume"))
+        assert_same(one, two)
+        ids = held_ids(two)
+        assert len(ids) == len(ids.unique()) == 200 * 2 * PER_SLOT
+    finally:
+        server.close()
+
+
+def held_ids(out: Path) -> torch.Tensor:
+    """Return the ids of the rows in the newest checkpoint."""
+    newest = RankCheckpoints(out / RunFiles.checkpoints).slots()[-1]
+    folder = out / RunFiles.checkpoints / f"{newest:012d}"
+    parts = folder.glob("shard-*/*/tensors.safetensors")
+    return torch.cat([load_file(part)["/run/buffer/rows/ids"] for part in parts])
+
+
+@pytest.mark.slow
 def test_workers_of_ray_are_one_process_too(command: Command, tmp_path: Path) -> None:
     """On a cluster of its own: a worker is killed, then Ctrl-C; torchrun's workers continue."""
     pytest.importorskip("ray")
@@ -280,11 +320,7 @@ def test_consumers_of_a_group_are_shards(engine: tuple[str, ...], tmp_path: Path
         os.kill(ranks_of(two)[1], signal.SIGKILL)
         assert process.wait() == 0
         assert_same(one, two)
-        newest = RankCheckpoints(two / RunFiles.checkpoints).slots()[-1]
-        parts = (two / RunFiles.checkpoints / f"{newest:012d}").glob(
-            "shard-*/*/tensors.safetensors"
-        )
-        ids = torch.cat([load_file(part)["/run/buffer/rows/ids"] for part in parts])
+        ids = held_ids(two)
         assert len(ids) == len(ids.unique()) == len(records)
         assert client.xpending("rows", "two")["pending"] == 0
     finally:
