@@ -128,6 +128,24 @@ def test_another_number_of_workers_takes_the_shards_over(command: Command, tmp_p
     assert_same(unbroken, broken)
 
 
+def test_workers_hold_rows_on_disk_as_in_memory(command: Command, tmp_path: Path) -> None:
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    assert main(command(memory, "--slots", 120, "--shards", 2)) == 0
+    on_two(command(disk, "--slots", 70, "--on-disk"))
+    assert main(command(disk, "--slots", 120, "--on-disk", "--resume", "--workers", 1)) == 0
+    assert_same(memory, disk)
+    assert list((disk / RunFiles.checkpoints).glob("*/shard-1/*.blocks"))
+
+
+@pytest.mark.slow
+def test_one_rank_prints_the_results(
+    command: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = command(tmp_path / "run", "--slots", 10, "--workers", 2, "--json")
+    assert launch(words, out=None).wait() == 0
+    assert json.loads(capfd.readouterr().out)["slots"] == 10
+
+
 def test_a_run_in_shards_is_not_resumed_without_them(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,12 +189,12 @@ def test_shards_that_have_rows_are_waited_for_however_slow_reading_is(
     assert_same(tmp_path / "once", tmp_path / "followed")
 
 
-def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
+def launch(words: Sequence[str], out: int | None = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    quiet = subprocess.DEVNULL
     return subprocess.Popen(
-        [sys.executable, "-m", "tamis", *words], stdout=quiet, stderr=quiet, env=environment
-    )
+        [sys.executable, "-m", "tamis", *words],
+        stdout=out, stderr=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
 
 
 def ranks_of(out: Path) -> dict[int, int]:
