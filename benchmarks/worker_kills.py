@@ -263,7 +263,7 @@ def counted(source: str, kills: Counter[str], sent: int, out: Path) -> list[Row]
 
 
 SOURCES: dict[str, tuple[Callable[[Path, int, Run], list[Row]], int]] = {
-    "files": (on_files, 20_000), "redis": (on_redis, 20_000), "elastic": (elastic, ELASTIC_ROWS),
+    "files": (on_files, 10_000), "redis": (on_redis, 10_000), "elastic": (elastic, ELASTIC_ROWS),
 }  # fmt: skip
 """What is done, and on how many rows."""
 
@@ -273,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--heads", type=int, default=5)
-    parser.add_argument("--rows", type=int, help="rows sent (default 20,000; elastic 4,000)")
+    parser.add_argument("--rows", type=int, help="rows sent (default 10,000; elastic 4,000)")
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=list(SOURCES))
     options = parser.parse_args()
     draw = random.Random(0)  # noqa: S311

@@ -108,6 +108,7 @@ def run_on_ray(
 
 def connect(ray: Any, address: str, workers: int) -> None:
     """Connect to a cluster, or start one on this machine."""
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else whatever else runs comes first
     quiet: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address == LOCAL:

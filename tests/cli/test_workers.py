@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
 
@@ -142,7 +142,7 @@ def test_one_rank_prints_the_results(
     command: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = command(tmp_path / "run", "--slots", 10, "--workers", 2, "--json")
-    assert launch(words, out=None).wait() == 0
+    assert finish(words, out=None) == 0
     assert json.loads(capfd.readouterr().out)["slots"] == 10
 
 
@@ -189,12 +189,26 @@ def test_shards_that_have_rows_are_waited_for_however_slow_reading_is(
     assert_same(tmp_path / "once", tmp_path / "followed")
 
 
-def launch(words: Sequence[str], out: int | None = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+@contextmanager
+def launched(
+    words: Sequence[str], out: int | None = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a process that is ended in any case, and with it its ranks."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "tamis", *words],
         stdout=out, stderr=subprocess.DEVNULL, env=environment,
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def finish(words: Sequence[str], out: int | None = subprocess.DEVNULL) -> int:
+    with launched(words, out) as process:
+        return process.wait()
 
 
 def ranks_of(out: Path) -> dict[int, int]:
@@ -226,14 +240,14 @@ def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_pat
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
     words = command(broken, "--slots", SLOTS, "--workers", 2)
-    process = launch(words)
-    for rank, slot in ((1, 50), (0, 150)):
-        wait_for_slot(broken, slot, process)
-        os.kill(ranks_of(broken)[rank], signal.SIGKILL)
-    wait_for_slot(broken, 250, process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() in (0, 130)
-    assert launch([*words, "--resume"]).wait() == 0
+    with launched(words) as process:
+        for rank, slot in ((1, 50), (0, 150)):
+            wait_for_slot(broken, slot, process)
+            os.kill(ranks_of(broken)[rank], signal.SIGKILL)
+        wait_for_slot(broken, 250, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in (0, 130)
+    assert finish([*words, "--resume"]) == 0
     assert_same(unbroken, broken)
 
 
@@ -283,14 +297,14 @@ def test_workers_of_ray_are_one_process_too(command: Command, tmp_path: Path) ->
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
     words = command(broken, "--slots", SLOTS, "--workers", 2)
-    process = launch([*words, "--ray", "local"])
-    wait_for_slot(broken, 50, process)
-    os.kill(ranks_of(broken)[1], signal.SIGKILL)
-    wait_for_slot(broken, 200, process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() in (0, 130)
+    with launched([*words, "--ray", "local"]) as process:
+        wait_for_slot(broken, 50, process)
+        os.kill(ranks_of(broken)[1], signal.SIGKILL)
+        wait_for_slot(broken, 200, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in (0, 130)
     assert not ranks_of(broken)
-    assert launch([*words, "--resume"]).wait() == 0
+    assert finish([*words, "--resume"]) == 0
     assert_same(unbroken, broken)
 
 
@@ -331,12 +345,11 @@ def test_consumers_of_a_group_are_shards(engine: tuple[str, ...], tmp_path: Path
         assert (
             main(["stream", f"{address}one", *words, *end, "--out", str(one), "--shards", "2"]) == 0
         )
-        process = launch(
-            ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2", *engine]
-        )
-        wait_for_slot(two, 100, process)
-        os.kill(ranks_of(two)[1], signal.SIGKILL)
-        assert process.wait() == 0
+        words = ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2"]
+        with launched([*words, *engine]) as process:
+            wait_for_slot(two, 100, process)
+            os.kill(ranks_of(two)[1], signal.SIGKILL)
+            assert process.wait() == 0
         assert_same(one, two)
         ids = held_ids(two)
         assert len(ids) == len(ids.unique()) == len(records)
