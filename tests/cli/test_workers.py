@@ -339,7 +339,8 @@ def test_consumers_of_a_group_are_shards(engine: tuple[str, ...], tmp_path: Path
             for turn in range(100):
                 client.xreadgroup(group, f"tamis-{turn % 2}", {"rows": ">"}, 10)
         words = [*("--label", "kind", "--id", "name"), *STREAM, *FEW, "--capacity", "4000"]
-        end = ["--slots", "250", "--patience", "10", "--linger", "inf"]
+        words += ["--rows-per-slot", "1"]
+        end = ["--slots", str(SLOTS), "--patience", "10", "--linger", "inf"]
         address = f"{server.url}?stream=rows&group="
         one, two = tmp_path / "one", tmp_path / "two"
         assert (
