@@ -69,15 +69,23 @@ class MappedRows(Blocks):
 
     def prefetch(self, rows: Tensor | slice) -> None:
         """Read these rows at once; when they are used one by one, each would wait for the disk."""
-        width = row_bytes(self.rows.shape, self.rows.dtype)
-        if not isinstance(rows, slice):
-            if hasattr(os, "preadv"):
-                read_all(self._handle, [row * width for row in rows.tolist()], width)
-        elif hasattr(mmap, "MADV_WILLNEED"):
+        if isinstance(rows, slice) and hasattr(mmap, "MADV_WILLNEED"):
+            width = row_bytes(self.rows.shape, self.rows.dtype)
             first, last, _ = rows.indices(len(self.rows))
             start = first * width // mmap.PAGESIZE * mmap.PAGESIZE
             if last * width > start:
                 self._map.madvise(mmap.MADV_WILLNEED, start, last * width - start)
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return a copy of rows at any places; the disk gets many requests at once."""
+        width = row_bytes(self.rows.shape, self.rows.dtype)
+        if not hasattr(os, "preadv") or not len(rows) or not width:
+            return self.rows[rows]
+        taken = torch.empty(len(rows), *self.rows.shape[1:], dtype=self.rows.dtype)
+        memory = memory_of(taken)
+        pieces = (memory[at : at + width] for at in range(0, len(memory), width))
+        read_all(self._handle, list(zip(rows.tolist(), pieces, strict=True)), width)
+        return taken
 
     @contextmanager
     def read_in_order(self) -> Iterator[None]:
@@ -102,27 +110,29 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=readers.cache_clear)  # a child has none of the threads
 
 
-def read_all(handle: int, places: list[int], width: int) -> None:
-    """Read what is not in memory of a file, so many bytes at each place, by many threads.
+def read_all(handle: int, wanted: list[tuple[int, memoryview]], width: int) -> None:
+    """Read rows of a file, each into its place; what is not in memory by many threads.
 
     Threads that read are steadier than `MADV_WILLNEED` for single rows, which on some machines
-    takes a second now and then.
+    takes a second now and then, and need no page of the map.
     """
-    absent = sorted(place for place in places if not is_in_memory(handle, place))
+    absent = [one for one in wanted if not read_from_memory(handle, *one, width)]
+    absent.sort(key=lambda one: one[0])
 
-    def read(part: list[int]) -> None:
-        taken = [bytearray(width)]
-        for place in part:
-            os.preadv(handle, taken, place)
+    def read(part: list[tuple[int, memoryview]]) -> None:
+        for row, place in part:
+            done = 0
+            while done < width:
+                done += os.preadv(handle, [place[done:]], row * width + done)
 
     if absent:
         list(readers().map(read, [absent[first::READERS] for first in range(READERS)]))
 
 
-def is_in_memory(handle: int, place: int) -> bool:
-    """Return whether a byte of a file can be read without waiting for the disk."""
+def read_from_memory(handle: int, row: int, place: memoryview, width: int) -> bool:
+    """Read a row, and return True, if that needs no waiting for the disk."""
     try:
-        return os.preadv(handle, [bytearray(1)], place, getattr(os, "RWF_NOWAIT", 0)) > 0
+        return os.preadv(handle, [place], row * width, getattr(os, "RWF_NOWAIT", 0)) == width
     except OSError:
         return False
 
