@@ -66,7 +66,7 @@ class ShardReader:
 
     @property
     def idle(self) -> bool:
-        """Whether the stream is one without end that had nothing when it was last asked."""
+        """Whether the stream is one without end that had nothing at the last look."""
         source = self.stream.source if isinstance(self.stream, Feed) else None
         return self._live and bool(getattr(source, "idle", True))
 

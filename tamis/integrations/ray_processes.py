@@ -206,7 +206,7 @@ PARENT = "TAMIS_PARENT"
 
 
 def end_with_parent() -> None:
-    """Have this process killed when the worker of Ray that started it dies, and let signals in."""
+    """End this process when the worker of Ray that started it dies; let signals in."""
     if (parent := os.environ.pop(PARENT, None)) is None:
         return
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})

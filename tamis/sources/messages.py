@@ -72,7 +72,7 @@ class Broker(ABC):
     """A source over a broker: `join` and `fetch` are its client's, reading is the same for all."""
 
     idle = False
-    """Whether the broker had nothing when it was last asked, or is away."""
+    """Whether the broker had nothing at the last fetch, or is away."""
 
     def __init__(self, decode: Decode, start: Start, pace: Pace | None, skip_lost: bool) -> None:
         self.decode = decode

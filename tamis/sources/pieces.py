@@ -10,7 +10,7 @@ from tamis.sources.rotation import name_before
 
 PIECE = 2**22
 """Bytes of a piece of lines."""
-WHOLE = ".csv"
+UNSPLIT = ".csv"
 """A cell of CSV may go over lines, so that nobody can begin in the middle."""
 
 Has = Callable[[int], bool]
@@ -24,7 +24,7 @@ def everything(piece: int) -> bool:
 
 def is_split(name: str, part: Part, follow: bool) -> bool:
     """Return whether readers share a file: one that is followed is read by one of them."""
-    return part.of > 1 and not follow and not name_before(name).endswith(WHOLE)
+    return part.of > 1 and not follow and not name_before(name).endswith(UNSPLIT)
 
 
 def pieces_of(name: str, part: Part, follow: bool) -> Has:
