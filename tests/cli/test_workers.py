@@ -26,7 +26,7 @@ from tamis.runs import Decision, Decisions, RunFiles, read_metadata
 from tamis.sources import Feed
 from tests.support.brokers import GROUP, KafkaMock, Nats, Redis
 from tests.support.ranks.processes import together
-from tests.support.wait import wait_until
+from tests.support.wait import END, wait_until
 
 ROWS, PER_SLOT, SLOTS = 1600, 2, 500
 CLASSES = ("ant", "bee", "cow")
@@ -231,7 +231,7 @@ def wait_for_slot(out: Path, slot: int, process: subprocess.Popen[bytes]) -> Non
         assert process.poll() is None
         return any(at >= slot for at in saved.slots())
 
-    wait_until(there, what=f"a checkpoint of slot {slot}")
+    wait_until(there, 4 * END, what=f"a checkpoint of slot {slot}")  # Ray starts slowly
 
 
 @pytest.mark.slow
@@ -291,16 +291,17 @@ def held_ids(out: Path) -> torch.Tensor:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)  # a cluster of a dozen processes is started
 def test_workers_of_ray_are_one_process_too(command: Command, tmp_path: Path) -> None:
     """On a cluster of its own: a worker is killed, then Ctrl-C; torchrun's workers continue."""
     pytest.importorskip("ray")
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
-    words = command(broken, "--slots", SLOTS, "--workers", 2)
+    assert main(command(unbroken, "--slots", 200, "--shards", 2)) == 0
+    words = command(broken, "--slots", 200, "--workers", 2)
     with launched([*words, "--ray", "local"]) as process:
         wait_for_slot(broken, 50, process)
         os.kill(ranks_of(broken)[1], signal.SIGKILL)
-        wait_for_slot(broken, 200, process)
+        wait_for_slot(broken, 100, process)
         process.send_signal(signal.SIGINT)
         assert process.wait() in (0, 130)
     assert not ranks_of(broken)
@@ -321,6 +322,7 @@ def test_ray_needs_workers_and_a_cluster(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("engine", [(), ("--ray", "local")], ids=["torchrun", "ray"])
 @pytest.mark.skipif(bool(Redis.missing()), reason=Redis.missing())
 def test_consumers_of_a_group_are_shards(engine: tuple[str, ...], tmp_path: Path) -> None:
