@@ -5,7 +5,7 @@
 `tamis stream --workers 2` trains on files of JSON lines, then on a Redis that is filled meanwhile.
 A head is the first rank, which owns the run, or, in every other kill, the launcher: its command is
 then given again, with --resume. In the part named elastic the launcher is killed twice, and two
-workers become four, and then three. Rows go to results/workers and docs/scale.md.
+workers become four, and then three. Rows go to results/workers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from scipy.stats import t as student
 
 from tamis.distributed import RankCheckpoints
 from tamis.lab.pages.measurements import Row, machine, read, save_rows
-from tamis.lab.pages.scale_page import KILLS, PAGE, fill
 from tamis.prediction import Predictor
 from tamis.runs import RunFiles
 
+KILLS = Path("results/workers/kills.csv")
 CLASSES = ("ant", "bee", "cow")
 STREAM = "rows"
 COLUMNS = ["--inputs", "a", "b", "c", "--label", "kind", "--classes", *CLASSES, "--model", "mlp"]
@@ -280,7 +280,11 @@ def main() -> None:
     kills = ["worker"] * options.workers
     kills += [("head", "launcher")[at % 2] for at in range(options.heads)]
     draw.shuffle(kills)
-    rows = {row["what"]: (row["what"], row["measured"], row["bar"]) for row in read(KILLS)}
+    rows = {
+        row["what"]: (row["what"], row["measured"], row["bar"])
+        for row in read(KILLS)
+        if "what" in row
+    }
     for source in options.sources:
         part, count = SOURCES[source]
         with TemporaryDirectory() as place:
@@ -293,7 +297,6 @@ def main() -> None:
             rows[row[0]] = row
             print(*row, sep=" | ", flush=True)
         save_rows(KILLS, list(rows.values()))
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

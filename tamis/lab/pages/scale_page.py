@@ -7,8 +7,7 @@ from pathlib import Path
 from tamis.lab.pages.measurements import Line, read, table, verdict
 
 FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
-KILLS = Path("results/workers/kills.csv")
-WRITERS = {"disk": "disk_buffer", "kills": "worker_kills", "simulated": "shards"}
+WRITERS = {"disk": "disk_buffer", "simulated": "shards"}
 DISK = "disk.csv"
 COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
 WIRE = ("selector", "held", "pool", "views", "gradients", "all", "kernel")
@@ -27,7 +26,6 @@ def tables(folder: Path) -> dict[str, str]:
     return {
         "bars": judged(read(folder / "results.csv")),
         "disk": judged(read(folder / DISK)),
-        "kills": judged(read(KILLS)),
         "cost": plain_table(COST, read(folder / "cost.csv")),
         "wire": plain_table(WIRE, read(folder / "wire.csv")),
         "model": plain_table(MODEL, read(folder / "model.csv")),
