@@ -96,7 +96,7 @@ def time_slots(memory: Side, disk: Side, console: Console) -> list[Row]:
     """Compare slots: as they come, and with nothing of the file in memory."""
     sides = {"memory": memory.step, "disk": disk.step}
     warm = race(sides, ROUNDS)
-    cold = race(sides, ROUNDS, wait=disk.evict)
+    cold = race(sides, ROUNDS, before=disk.evict)
     found = [
         ("a slot on disk over one in memory", str(ratio(warm["disk"], warm["memory"])), "<= 1.5"),
         (

@@ -18,11 +18,16 @@ def race(
     rounds: int = ROUNDS,
     wait: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = perf_counter,
+    before: Callable[[], None] = lambda: None,
 ) -> dict[str, Tensor]:
-    """Seconds of every contender in every round, after one round that does not count."""
+    """Seconds of every contender in every round, after one round that does not count.
+
+    `wait` ends what is still going on, and is part of a contender's time; `before` is not.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name, run in contenders.items():
+            before()
             wait()
             started = clock()
             run()

@@ -4,7 +4,8 @@
 
 `tamis stream --workers 2` trains on files of JSON lines, then on a Redis that is filled meanwhile.
 A head is the first rank, which owns the run, or, in every other kill, the launcher: its command is
-then given again, with --resume. Rows go to results/workers.
+then given again, with --resume. In the part named elastic the launcher is killed twice, and two
+workers become four, and then three. Rows go to results/workers.
 """
 
 from __future__ import annotations
@@ -26,24 +27,31 @@ from time import sleep
 import redis
 import torch
 from safetensors.torch import load_file
+from scipy.stats import t as student
 
 from tamis.distributed import RankCheckpoints
-from tamis.lab.pages.measurements import save_table
+from tamis.lab.pages.measurements import Row, machine, read, save_rows
+from tamis.prediction import Predictor
 from tamis.runs import RunFiles
 
-RESULTS = Path("results/workers/kills.csv")
+KILLS = Path("results/workers/kills.csv")
 CLASSES = ("ant", "bee", "cow")
 STREAM = "rows"
 COLUMNS = ["--inputs", "a", "b", "c", "--label", "kind", "--classes", *CLASSES, "--model", "mlp"]
 PER_SLOT = 5
+ELASTIC = (2, 4, 3)
+"""Workers of one run, one after the other."""
+SEEDS, ELASTIC_ROWS = 5, 4000
+
+Run = Callable[[list[str], Path], Counter[str]]
 
 
-def records(count: int) -> list[dict[str, float | str]]:
+def records(count: int, seed: int = 0, noise: float = 0.2) -> list[dict[str, float | str]]:
     """Return rows of three classes, a fifth of the labels wrong; `a` is the number of the row."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(3, (count,), generator=generator)
     points = 3 * torch.eye(3)[labels] + torch.randn(count, 3, generator=generator)
-    wrong = torch.rand(count, generator=generator) < 0.2
+    wrong = torch.rand(count, generator=generator) < noise
     given = torch.where(wrong, (labels + 1) % 3, labels).tolist()
     rows = enumerate(zip(points.tolist(), given, strict=True))
     return [
@@ -56,7 +64,7 @@ def command(address: str, out: Path, rows: int, *more: str) -> list[str]:
     return [
         *(sys.executable, "-m", "tamis", "stream", address, *COLUMNS, "--out", str(out)),
         *("--rows-per-slot", str(PER_SLOT), "--k", "8", "--capacity", str(4 * rows)),
-        *("--save-every", "40", "--workers", "2", "--restarts", "40", *more),
+        *("--save-every", "20", "--workers", "2", "--restarts", "40", *more),
     ]
 
 
@@ -96,9 +104,9 @@ def trained_ids(out: Path, shards: int = 2) -> Counter[int]:
     return found
 
 
-def run_killed(words: list[str], out: Path, kills: list[str], draw: random.Random) -> int:
-    """Run a command to its end with these kills; return how many of them came in time."""
-    saved, done = RankCheckpoints(out / RunFiles.checkpoints), 0
+def run_killed(words: list[str], out: Path, kills: list[str], draw: random.Random) -> Counter[str]:
+    """Run a command to its end with these kills; return which of them came in time."""
+    saved, done = RankCheckpoints(out / RunFiles.checkpoints), Counter[str]()
     process, at = start(words), 0
     for kill in kills:
         while process.poll() is None and max(saved.slots(), default=0) <= at:
@@ -112,41 +120,113 @@ def run_killed(words: list[str], out: Path, kills: list[str], draw: random.Rando
         if victim is None:
             continue
         os.kill(victim, signal.SIGKILL)
-        done += 1
+        done["worker" if kill == "worker" else "head"] += 1
         if kill == "launcher":
             process.wait()
-            for one in ranks.values():  # they notice, save and end; a lock is held until then
-                while (
-                    Path(f"/proc/{one}/cmdline").exists()
-                    and Path(f"/proc/{one}/cmdline").read_bytes()
-                ):
-                    sleep(0.05)
+            wait_for_end(ranks)
             process = start([*words, "--resume"])
     if process.wait():
         raise RuntimeError(f"{out} ended with {process.returncode}")
     return done
 
 
-def on_files(place: Path, rows: int, run: Callable[[list[str], Path], int]) -> dict[str, object]:
-    """Kill a run on files; return rows sent and trained on, and if it equals one unbroken."""
+def wait_for_end(ranks: dict[int, int]) -> None:
+    """Wait for ranks whose launcher is gone: they notice, save and end, and hold a lock until then.
+
+    A process that has ended and that nobody has waited for has an empty command line.
+    """
+    for one in ranks.values():
+        line = Path(f"/proc/{one}/cmdline")
+        while line.exists() and line.read_bytes():
+            sleep(0.05)
+
+
+def write_files(place: Path, sent: list[dict[str, float | str]]) -> str:
+    """Write rows to eight files, and return their folder."""
     logs = place / "logs"
     logs.mkdir()
-    sent = records(rows)
     for number in range(8):
         lines = (json.dumps(row) + "\n" for row in sent[number::8])
         (logs / f"part-{number}.jsonl").write_text("".join(lines))
+    return str(logs)
+
+
+def on_files(place: Path, rows: int, run: Run) -> list[Row]:
+    """Kill a run on files, and compare it with one that nothing has happened to."""
+    logs = write_files(place, records(rows))
     unbroken, broken = place / "unbroken", place / "broken"
-    if start(command(str(logs), unbroken, rows)).wait():
-        raise RuntimeError("the unbroken run has failed")
-    done = run(command(str(logs), broken, rows), broken)
+    finish(command(logs, unbroken, rows))
+    done = run(command(logs, broken, rows), broken)
     same = all(
         (unbroken / name).read_bytes() == (broken / name).read_bytes()
         for name in (RunFiles.model, RunFiles.table, RunFiles.suspects, RunFiles.estimates)
     )
-    return counted("files", done, rows, broken) | {"identical": same}
+    what = "model, suspects and estimates, files, and those of an unbroken run"
+    return [
+        *counted("files", done, rows, broken),
+        (what, "identical" if same else "different", "identical"),
+    ]
 
 
-def on_redis(place: Path, rows: int, run: Callable[[list[str], Path], int]) -> dict[str, object]:
+def finish(words: list[str]) -> None:
+    """Run a command to its end."""
+    if start(words).wait():
+        raise RuntimeError(f"{words} has failed")
+
+
+def elastic(place: Path, rows: int, run: Run) -> list[Row]:
+    """Change the number of workers of runs by kill -9, and compare with runs of two workers."""
+    correct: list[tuple[float, float]] = []
+    trained = twice = 0
+    fresh = records(2000, seed=99, noise=0.0)
+    table = {name: [row[name] for row in fresh] for name in fresh[0]}
+    for seed in range(SEEDS):
+        here = place / str(seed)
+        here.mkdir()
+        logs = write_files(here, records(rows, seed))
+        unbroken, broken = here / "unbroken", here / "broken"
+        finish(command(logs, unbroken, rows, "--shards", str(max(ELASTIC))))
+        words = command(logs, broken, rows, "--shards", str(max(ELASTIC)))
+        saved = RankCheckpoints(broken / RunFiles.checkpoints)
+        for number, workers in enumerate(ELASTIC):
+            process = start([*words, "--workers", str(workers), "--resume"])
+            until = rows // PER_SLOT // max(ELASTIC) * (number + 1) // len(ELASTIC)
+            while process.poll() is None and (
+                number == len(ELASTIC) - 1 or max(saved.slots(), default=0) < until
+            ):
+                sleep(0.05)
+            ranks = {} if process.poll() is not None else ranks_of(process.pid)
+            if ranks:
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            wait_for_end(ranks)
+        found = trained_ids(broken, max(ELASTIC))
+        trained += len(found)
+        twice += sum(count > 1 for count in found.values())
+        one, other = (
+            sum(guess == row["kind"] for guess, row in zip(guesses, fresh, strict=True))
+            / len(fresh)
+            for guesses in (Predictor(run).predict(table) for run in (unbroken, broken))
+        )
+        correct.append((one, other))
+        print(f"elastic, seed {seed}: {one:.4f} unbroken, {other:.4f}", flush=True)
+    before, after = torch.tensor(correct, dtype=torch.float64).unbind(dim=1)
+    apart = after - before
+    noise = float(student.ppf(0.975, SEEDS - 1)) * float(apart.std()) / SEEDS**0.5
+    within = abs(float(apart.mean())) <= noise
+    turns = ", then ".join(map(str, ELASTIC))
+    return [
+        (f"rows sent, {turns} workers, {SEEDS} seeds", str(SEEDS * rows), ""),
+        (f"rows trained on, {turns} workers", str(trained), f">= {SEEDS * rows}"),
+        (f"rows trained on twice, {turns} workers", str(twice), "<= 0"),
+        ("accuracy of two workers, mean of the seeds", f"{before.mean():.4f}", ""),
+        (f"accuracy of {turns} workers", f"{after.mean():.4f}", ""),
+        ("their difference, and half of its 95% interval", f"{apart.mean():.4f}, {noise:.4f}", ""),
+        (f"{turns} workers against two", "within noise" if within else "apart", "within noise"),
+    ]
+
+
+def on_redis(place: Path, rows: int, run: Run) -> list[Row]:
     """Kill a run on a Redis that is filled meanwhile."""
     from tests.support.brokers import Redis
 
@@ -167,19 +247,25 @@ def on_redis(place: Path, rows: int, run: Callable[[list[str], Path], int]) -> d
         thread.join()
     finally:
         server.close()
-    return counted("redis", done, rows, out) | {"identical": ""}
+    return counted("Redis", done, rows, out)
 
 
-def counted(source: str, kills: int, sent: int, out: Path) -> dict[str, object]:
-    """Return a row of results."""
+def counted(source: str, kills: Counter[str], sent: int, out: Path) -> list[Row]:
+    """Return what was killed, sent and trained on."""
     found = trained_ids(out)
-    return {
-        "source": source,
-        "kills": kills,
-        "sent": sent,
-        "trained": len(found),
-        "twice": sum(count > 1 for count in found.values()),
-    }
+    return [
+        (f"kill -9 of a worker, {source}", str(kills["worker"]), ">= 20"),
+        (f"kill -9 of the first rank or the launcher, {source}", str(kills["head"]), ">= 5"),
+        (f"rows sent, {source}", str(sent), ""),
+        (f"rows trained on, {source}", str(len(found)), f">= {sent}"),
+        (f"rows trained on twice, {source}", str(sum(n > 1 for n in found.values())), "<= 0"),
+    ]
+
+
+SOURCES: dict[str, tuple[Callable[[Path, int, Run], list[Row]], int]] = {
+    "files": (on_files, 10_000), "redis": (on_redis, 10_000), "elastic": (elastic, ELASTIC_ROWS),
+}  # fmt: skip
+"""What is done, and on how many rows."""
 
 
 def main() -> None:
@@ -187,23 +273,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--heads", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--sources", nargs="+", default=["files", "redis"])
+    parser.add_argument("--rows", type=int, help="rows sent (default 10,000; elastic 4,000)")
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=list(SOURCES))
     options = parser.parse_args()
     draw = random.Random(0)  # noqa: S311
     kills = ["worker"] * options.workers
     kills += [("head", "launcher")[at % 2] for at in range(options.heads)]
     draw.shuffle(kills)
-    found = []
+    rows = {
+        row["what"]: (row["what"], row["measured"], row["bar"])
+        for row in read(KILLS)
+        if "what" in row
+    }
     for source in options.sources:
+        part, count = SOURCES[source]
         with TemporaryDirectory() as place:
-            kind = {"files": on_files, "redis": on_redis}[source]
-            row = kind(
-                Path(place), options.rows, lambda words, out: run_killed(words, out, kills, draw)
-            )
-        found.append(row)
-        print(row, flush=True)
-    save_table(RESULTS, list(found[0]), found)
+            found = part(
+                Path(place), options.rows or count,
+                lambda words, out: run_killed(words, out, kills, draw),
+            )  # fmt: skip
+        for row in [*found, ("machine", machine(), "")]:
+            rows.pop(row[0], None)
+            rows[row[0]] = row
+            print(*row, sep=" | ", flush=True)
+        save_rows(KILLS, list(rows.values()))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from weakref import finalize
@@ -18,6 +20,8 @@ from tamis.checkpoint import Blocks, make_folder
 from tamis.checkpoint.blocks import memory_of, row_bytes, rows_per_block
 from tamis.errors import TamisError
 
+READERS = 32
+"""Threads that read rows, and so requests that a disk has at once."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -65,18 +69,23 @@ class MappedRows(Blocks):
 
     def prefetch(self, rows: Tensor | slice) -> None:
         """Read these rows at once; when they are used one by one, each would wait for the disk."""
-        if not hasattr(mmap, "MADV_WILLNEED"):
-            return
-        width = row_bytes(self.rows.shape, self.rows.dtype)
-        if isinstance(rows, slice):
+        if isinstance(rows, slice) and hasattr(mmap, "MADV_WILLNEED"):
+            width = row_bytes(self.rows.shape, self.rows.dtype)
             first, last, _ = rows.indices(len(self.rows))
-            spans = [(first * width, last * width)]
-        else:
-            spans = [(row * width, (row + 1) * width) for row in rows.tolist()]
-        for begin, end in spans:
-            start = begin // mmap.PAGESIZE * mmap.PAGESIZE
-            if end > start:
-                self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+            start = first * width // mmap.PAGESIZE * mmap.PAGESIZE
+            if last * width > start:
+                self._map.madvise(mmap.MADV_WILLNEED, start, last * width - start)
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return a copy of rows at any places; the disk gets many requests at once."""
+        width = row_bytes(self.rows.shape, self.rows.dtype)
+        if not hasattr(os, "preadv") or not len(rows) or not width:
+            return self.rows[rows]
+        taken = torch.empty(len(rows), *self.rows.shape[1:], dtype=self.rows.dtype)
+        memory = memory_of(taken)
+        pieces = (memory[at : at + width] for at in range(0, len(memory), width))
+        read_all(self._handle, list(zip(rows.tolist(), pieces, strict=True)), width)
+        return taken
 
     @contextmanager
     def read_in_order(self) -> Iterator[None]:
@@ -89,6 +98,43 @@ class MappedRows(Blocks):
             yield
         finally:
             self._map.madvise(mmap.MADV_RANDOM)
+
+
+@cache
+def readers() -> ThreadPoolExecutor:
+    """Return the threads that read rows."""
+    return ThreadPoolExecutor(READERS, "tamis reads rows")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=readers.cache_clear)  # a child has none of the threads
+
+
+def read_all(handle: int, wanted: list[tuple[int, memoryview]], width: int) -> None:
+    """Read rows of a file, each into its place; what is not in memory by many threads.
+
+    Threads that read are steadier than `MADV_WILLNEED` for single rows, which on some machines
+    takes a second now and then, and need no page of the map.
+    """
+    absent = [one for one in wanted if not read_from_memory(handle, *one, width)]
+    absent.sort(key=lambda one: one[0])
+
+    def read(part: list[tuple[int, memoryview]]) -> None:
+        for row, place in part:
+            done = 0
+            while done < width:
+                done += os.preadv(handle, [place[done:]], row * width + done)
+
+    if absent:
+        list(readers().map(read, [absent[first::READERS] for first in range(READERS)]))
+
+
+def read_from_memory(handle: int, row: int, place: memoryview, width: int) -> bool:
+    """Read a row, and return True, if that needs no waiting for the disk."""
+    try:
+        return os.preadv(handle, [place], row * width, getattr(os, "RWF_NOWAIT", 0)) == width
+    except OSError:
+        return False
 
 
 def map_file(folder: Path, size: int) -> tuple[int, mmap.mmap]:

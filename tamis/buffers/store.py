@@ -90,6 +90,13 @@ class Store:
         if self._mapped:
             self._mapped.prefetch(rows)
 
+    def take(self, rows: Tensor) -> Samples:
+        """Return a copy of rows, given their places in the pool."""
+        if not self._mapped:
+            return self.pool()[rows]
+        others = {name: part[rows] for name, part in self._columns.items() if name != "inputs"}
+        return Samples(inputs=self._mapped.take(rows), **others)
+
     def parts(self) -> Iterator[Samples]:
         """Yield the rows held, some at a time, for a pass through all of them."""
         for rows in slices(self.pool().inputs, PIECE) if self.count else ():

@@ -33,7 +33,7 @@ PLAIN = {"model": "mlp", "k": 32, "rate": 0.1, "capacity": 10_000, "pool_size": 
 OF_ONE_CALL = (
     "address", "out", "resume", "overwrite", "allow_mismatch", "log", "dry_run", "queue",
     "policy", "patience", "linger", "follow", "skip_lost", "quiet", "json", "arguments", "workers",
-    "restarts", "shards",
+    "restarts", "shards", "ray",
 )  # fmt: skip
 """Options that have no part in how a trainer is built."""
 

@@ -86,10 +86,11 @@ class Crew:
     ) -> RankTrainer:
         """Build the trainer of this rank, as `build_trainer` builds that of one process."""
         kind = choose("buffer", options.buffer, BUFFERS)
+        disk = {"disk": options.out} if options.on_disk else {}
         buffers: list[Buffer] = []
 
         def buffer(shard: int) -> Buffer:
-            buffers.append(kind(max(1, options.capacity // self.shards)))
+            buffers.append(kind(max(1, options.capacity // self.shards), **disk))
             return buffers[-1]
 
         warm_up = preferred_warm_up(selector) if options.warm_up is None else options.warm_up

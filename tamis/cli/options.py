@@ -70,6 +70,7 @@ def add_worker_options(parser: ArgumentParser) -> None:
     """Add the options of training on many processes."""
     add = parser.add_argument_group("several processes").add_argument
     add("--workers", type=positive, metavar="N", help="number of processes (docs/scale.md)")
+    add("--ray", metavar="ADDRESS", help="the workers' Ray cluster: host:port, auto, or local")
     add(
         "--shards",
         type=positive,

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
+from tamis.checkpoint import make_folder
 from tamis.cli.crew import Crew
 from tamis.distributed import RankCheckpoints, RankLostError, Ranks
 from tamis.errors import TamisError, UsageError
 from tamis.runs import RunFiles
-from tamis.training.folder import lock_folder
+from tamis.training.folder import check_folder, lock_folder
 
 Train = Callable[[Namespace, Crew], int]
 EXIT_FILE = "TAMIS_EXIT_FILE"
@@ -33,6 +34,8 @@ def train_on_workers(options: Namespace, alone: Callable[[Namespace], int], toge
     if getattr(options, "dry_run", False):
         return alone(options)
     ranked = "WORLD_SIZE" in os.environ
+    if options.ray and not ranked and options.workers is None:
+        raise UsageError("--ray needs --workers N.")
     if not ranked and options.workers is None and options.shards is None:
         saved = RankCheckpoints(options.out / RunFiles.checkpoints)
         if options.resume and saved.slots():
@@ -42,7 +45,10 @@ def train_on_workers(options: Namespace, alone: Callable[[Namespace], int], toge
                 saved.clear()
         return alone(options)
     check_together(options)
+    if not ranked and options.ray:
+        return launch_on_ray(options)
     if not ranked and (options.workers or 1) > 1:
+        options.results.wanted = False  # the first rank writes them
         return launch(options.workers, options.restarts, options.arguments)
     if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)):
         options.resume, options.overwrite = True, False
@@ -52,9 +58,12 @@ def train_on_workers(options: Namespace, alone: Callable[[Namespace], int], toge
 def be_rank(options: Namespace, train: Train) -> int:
     """Train as one of the ranks; only the first of them prints."""
     from tamis.cli.main import one_line
+    from tamis.integrations.ray_processes import end_with_parent
 
     try:
+        end_with_parent()
         ranks = Ranks.join(options.device, TIMEOUT)
+        options.results.wanted &= ranks.number == 0
         with Crew(options, ranks) as crew, quiet(ranks):
             return train(options, crew)
     except RankLostError as error:
@@ -103,6 +112,20 @@ def check_together(options: Namespace) -> None:
     for name, given in refused.items():
         if given:
             raise UsageError(f"{name} is not for --workers yet: leave one of the two out.")
+
+
+def launch_on_ray(options: Namespace) -> int:
+    """Run the command on so many workers of a Ray cluster, and return its exit code."""
+    from tamis.integrations.ray_processes import run_on_ray
+
+    options.results.wanted = False  # the first rank writes them
+    check_folder(options.out, options.resume, options.overwrite)
+    make_folder(options.out)
+    with tempfile.TemporaryDirectory(prefix=".ray-", dir=options.out) as folder:
+        return run_on_ray(
+            options.arguments, options.workers, address=options.ray, folder=Path(folder),
+            restarts=options.restarts, exit_file=EXIT_FILE,
+        )  # fmt: skip
 
 
 def launch(workers: int, restarts: int, arguments: Sequence[str]) -> int:

@@ -107,17 +107,13 @@ class Member:
         found: list[dict[str, Any]] = []
         tensors: dict[str, Tensor] = {}
         for number, reader in zip(self.trainer.own, self.readers, strict=True):
-            about: dict[str, Any] = {
-                "shard": number,
-                "rejects": reader.drain(),
-                "live": reader.live,
-            }
+            about: dict[str, Any] = {"shard": number, "rejects": reader.drain()}
             try:
                 item = reader.read(wait)
             except (TamisError, OSError) as error:
                 about |= {"error": [type(error).__name__, str(error)]}
                 item = None
-            about["ended"] = reader.ended
+            about |= {"ended": reader.ended, "idle": reader.idle}
             if item:
                 about |= self._describe(item)
                 displayed = item.samples[slice(self.looked_at)]

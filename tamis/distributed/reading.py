@@ -45,14 +45,15 @@ class ShardReader:
     """Reads the stream of one shard.
 
     `read` returns None where nothing is there: the stream has `ended`, or has nothing yet. One that
-    is `live` may have nothing for long, and is then waited for no longer; any other is waited for.
+    is `idle` may have nothing for long, and is then waited for no longer; any other is waited for,
+    however slow this machine is, so that shards advance side by side while they have rows.
     `offset` is that of the last rows that were trained on, or of the end.
     """
 
     def __init__(self, stream: Positioned, rejects: QueuedRejects, live: bool) -> None:
         self.stream = stream
         self.rejects = rejects
-        self.live = live
+        self._live = live
         self.offset = stream.offset
         self.ended = False
         self.staged: Item | None = None
@@ -62,6 +63,12 @@ class ShardReader:
         self._rejected: list[list[Any]] = []
         self._begun, self._wait = False, WAIT
         self._thread: threading.Thread | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the stream is one without end that had nothing at the last look."""
+        source = self.stream.source if isinstance(self.stream, Feed) else None
+        return self._live and bool(getattr(source, "idle", True))
 
     def seek(self, offset: Any) -> None:
         """Continue from an offset."""
@@ -77,7 +84,7 @@ class ShardReader:
             self._start()
             self._wanted.release()
         if not self._there.acquire(timeout=max(wait, self._wait)):
-            self._wait = 0.0
+            self._wait = 0.0 if self.idle else WAIT
             return None
         self._begun, self._wait = False, WAIT
         if isinstance(self._found, BaseException):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tamis.buffers import Buffer
+from tamis.buffers.store import Store
 from tamis.checkpoint import State, describe, get_state, set_state, tree_to_device
 from tamis.data import NO_SAMPLES, Samples
 from tamis.model_view import ModelView
@@ -108,6 +109,8 @@ class Shard:
 
     def inputs(self, rows: Tensor) -> Tensor:
         """Return the inputs of these rows of the buffer."""
+        if isinstance(self.buffer, Store):
+            return self.buffer.take(rows).inputs
         return self.buffer.pool().inputs[rows]
 
     @contextmanager

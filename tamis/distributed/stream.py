@@ -69,7 +69,7 @@ class LeadStream:
                 continue
             there = ["names" in shard for shard in shards]
             late = any(
-                not (read or shard["live"] or shard["ended"])
+                not (read or shard["idle"] or shard["ended"])
                 for read, shard in zip(there, shards, strict=True)
             )
             if late or not any(there):

@@ -38,7 +38,7 @@ def open_source(
     `rediss`, `tls` and `kafkas` are the same over TLS. A broker's stream ends after `patience`
     seconds without a message, and never by itself; `linger` is that of `Pace`. `skip_lost` goes
     past what cannot be read again. One of several readers has a `part`: files by their names, a
-    consumer of its own of Redis.
+    consumer of its own of Redis or NATS, partitions of Kafka by their numbers.
     """
     text = str(address)
     scheme, separator, _ = text.partition("://")
@@ -57,14 +57,13 @@ def open_source(
             rest(parts, settings), stream, group, consumer=consumer, payload=payload,
             claim=claim, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
         )  # fmt: skip
-    check_complete(part, text)
     if scheme in ("nats", "tls"):
         stream, durable = (take(settings, name, text) for name in ("stream", "durable"))
         subject = settings.pop("subject", None)
         refuse(settings, text)
         return NatsStream(
-            rest(parts, {}), stream, durable,
-            subject=subject, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
+            rest(parts, {}), stream, durable if part.of == 1 else f"{durable}-{part.number}",
+            subject=subject, decode=decode, start=start, pace=pace, skip_lost=skip_lost, part=part,
         )  # fmt: skip
     group = take(settings, "group", text)
     who, at, servers = parts.netloc.rpartition("@")
@@ -75,6 +74,7 @@ def open_source(
     return KafkaTopic(
         servers, topic, group,
         settings=secure | settings, decode=decode, start=start, pace=pace, skip_lost=skip_lost,
+        part=part,
     )  # fmt: skip
 
 
@@ -89,12 +89,6 @@ def consumer_of(settings: dict[str, str], address: str, part: Part) -> tuple[str
     name = settings.pop("consumer", "tamis")
     claim = seconds(settings.pop("claim", "600"), address)
     return (name, claim) if part.of == 1 else (f"{name}-{part.number}", None)
-
-
-def check_complete(part: Part, address: str) -> None:
-    """Refuse a part of what can be read by one reader only."""
-    if part.of > 1:
-        raise SourceError(f"{redact(address)} cannot be read in parts yet: Redis and files can.")
 
 
 def split(address: str) -> tuple[SplitResult, dict[str, str]]:

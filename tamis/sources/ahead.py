@@ -44,7 +44,7 @@ class ReadAhead:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self._ended = self._stopped = False
+        self._ended = self._stopped = self._awaited = False
         self._arrived = 0
         self._taken: Any = None
         self._part: Batch | None = None
@@ -75,6 +75,11 @@ class ReadAhead:
         """Return how many records wait in the queue and, where known, at the source."""
         waiting = self.source.behind()
         return self.held if waiting is None else self.held + waiting
+
+    @property
+    def idle(self) -> bool:
+        """Whether a batch is waited for, and the source had nothing when it last looked."""
+        return self._awaited and not self._queue and bool(getattr(self.source, "idle", True))
 
     def close(self) -> None:
         """Stop the thread and the source; what is in the queue was not taken, so it is not lost."""
@@ -153,7 +158,9 @@ class ReadAhead:
     def _take(self) -> Batch | None:
         """Wait for a batch; None where all has ended."""
         with self._changed:
+            self._awaited = True
             self._changed.wait_for(lambda: self._queue or self._ended or self._stopped)
+            self._awaited = False
             if self._stopped or not self._queue:
                 return None
             batch = self._queue.popleft()

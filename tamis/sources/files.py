@@ -16,14 +16,8 @@ from tamis.sources.found import Found, found_of, relative
 from tamis.sources.messages import LOG, warn_of_lost
 from tamis.sources.parquet import IncompleteFileError, Parquet
 from tamis.sources.part import COMPLETE, Part
-from tamis.sources.protocol import (
-    Batch,
-    Decode,
-    ReplacedError,
-    SourceError,
-    from_json,
-    in_parts,
-)
+from tamis.sources.pieces import is_split, pieces_of
+from tamis.sources.protocol import Batch, Decode, ReplacedError, SourceError, from_json, in_parts
 from tamis.sources.redaction import redact, scrub
 from tamis.sources.rotation import (
     Held,
@@ -59,8 +53,11 @@ class Files:
     skip_lost: where a file was changed and what was read of it is nowhere, warn and read it from
         its beginning, instead of raising.
     decode: turns a line of JSON into a record.
-    part: of several readers, each reads some of the files, by their names.
+    part: of several readers, each reads some of the files, by their names; of large files of JSON
+        lines or Parquet that are not followed, pieces: 4 MB, or a group of rows.
     """
+
+    idle = False  # whether all had been read when it was last looked for more
 
     def __init__(
         self,
@@ -109,8 +106,8 @@ class Files:
 
     def _read(self, offset: dict[str, Any]) -> Iterator[Batch]:
         states: dict[str, Any] = {}  # as they were when each file was last read to its end
-        last = monotonic()
-        while not self._stopped.is_set():
+        last, self.idle = monotonic(), False
+        while not self._stopped.wait(self.poll if self.idle else 0.0):
             files = self._list()
             if files:
                 files, offset, rests = self._settle(files, offset, states)
@@ -130,7 +127,7 @@ class Files:
                 if states.get(file.name) == file.state:
                     continue
                 for batch in self._read_file(file, offset):
-                    offset, last = batch.offset, monotonic()
+                    offset, last, self.idle = batch.offset, monotonic(), False
                     yield batch
                     if self._stopped.is_set():
                         return
@@ -139,7 +136,7 @@ class Files:
             impatient = self.patience is not None and monotonic() - last > self.patience
             if not self.follow or impatient:
                 return
-            self._stopped.wait(self.poll)
+            self.idle = True
 
     def _settle(
         self, files: list[Found], offset: dict[str, Any], states: dict[str, Any]
@@ -257,7 +254,7 @@ class Files:
         except (SourceError, OSError):
             return None
         unread = sum(max(0, file.size - self._offset.get(file.name, [0])[0]) for file in files)
-        return int(unread / self._bytes_per_row)
+        return int(unread / self._bytes_per_row / (1 if self.follow else self.part.of))
 
     def close(self) -> None:
         """End reading."""
@@ -286,7 +283,8 @@ class Files:
             raise SourceError(
                 f"{self} finds no file that ends in one of {', '.join(ENDINGS)} to read."
             )
-        return sorted(file for file in files if self.part.has(file.name))
+        part, split = self.part, partial(is_split, part=self.part, follow=self.follow)
+        return sorted(file for file in files if split(file.name) or part.has(file.name))
 
     def _read_file(self, file: Found, offset: Mapping[str, Any]) -> Iterator[Batch]:
         position, mark, _ = offset.get(file.name, (0, None, None))
@@ -340,7 +338,7 @@ class Files:
         return cast(BinaryIO, io.BufferedReader(self._system.open(path, "rb")))
 
     def _content(self, name: str, file: BinaryIO, final: bool) -> JSONLines | CSV | Parquet:
-        kind = kind_of(name)
+        kind, own = kind_of(name), pieces_of(name, self.part, self.follow)
         if kind == ".parquet":
-            return Parquet(file, name)
-        return CSV(file, final) if kind == ".csv" else JSONLines(file, final, self.decode)
+            return Parquet(file, name, own)
+        return CSV(file, final) if kind == ".csv" else JSONLines(file, final, self.decode, own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tamis.errors import as_clause
@@ -17,6 +17,7 @@ from tamis.sources.messages import (
     import_client,
     warn_of_lost,
 )
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.protocol import Decode, SourceError, decoded, from_json
 from tamis.sources.redaction import STARS
 
@@ -44,6 +45,8 @@ class KafkaTopic(Broker):
     pace: how messages become batches.
     skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
         instead of raising.
+    part: of several readers, each reads some of the partitions, by their numbers: those that there
+        were when it connected.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class KafkaTopic(Broker):
         start: Start = "first",
         pace: Pace | None = None,
         skip_lost: bool = False,
+        part: Part = COMPLETE,
     ) -> None:
         super().__init__(decode, start, pace, skip_lost)
+        self.part = part
         self._kafka = import_client("confluent_kafka", "Kafka")
         self.servers = servers
         self.topic = topic
@@ -116,6 +121,8 @@ class KafkaTopic(Broker):
             fault = about.topics[self.topic].error
             if fault is not None and not fault.retriable():
                 raise SourceError(f"{self} cannot be read: {self._text_of(fault)}.")
+            if self.part.of > 1 and self._first:
+                self._assign_part(about.topics[self.topic].partitions)
         return offset
 
     def fetch(self, count: int, seconds: float) -> list[Message]:
@@ -189,12 +196,24 @@ class KafkaTopic(Broker):
         self._saved, self._revoked = (
             dict((offset or {}).get(whose, {})) for whose in ("ours", "others")
         )
-        self._client.subscribe(
-            [self.topic],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+        if self.part.of == 1:
+            self._client.subscribe(
+                [self.topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_revoke,
+            )
+
+    def _assign_part(self, numbers: Iterable[int]) -> None:
+        """Read the partitions that are this part's, without the help of the group."""
+        own = [number for number in sorted(numbers) if number % self.part.of == self.part.number]
+        self._on_assign(
+            self._client, [self._kafka.TopicPartition(self.topic, number) for number in own]
         )
+        if self._fault:
+            raise self._fault
+        if self._broken:
+            raise BrokerUnavailableError(self._unavailable)
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -233,7 +252,7 @@ class KafkaTopic(Broker):
         """Set where each newly assigned partition is read from."""
         try:
             about = client.list_topics(self.topic, SECONDS).topics[self.topic]
-            alone = len(partitions) == len(about.partitions)
+            alone = self.part.of > 1 or len(partitions) == len(about.partitions)
             for partition in partitions:
                 partition.offset = self._start_of(client, partition, alone)
         except self._kafka.KafkaException as error:  # nothing is known: join again

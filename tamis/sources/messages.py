@@ -18,6 +18,8 @@ from tamis.sources.protocol import Batch, Decode, ReplacedError, SourceError
 LOG = logging.getLogger("tamis.sources")
 TICK = 0.5
 """Seconds that a fetch waits for messages: as long as closing may take."""
+AWAY = 5.0
+"""Seconds after which a broker that cannot be reached is not waited for by other readers."""
 RETRY = 0.2
 """Seconds between two attempts to reach a broker."""
 
@@ -68,6 +70,9 @@ def warn_of_lost(broker: object, what: str) -> None:
 
 class Broker(ABC):
     """A source over a broker: `join` and `fetch` are its client's, reading is the same for all."""
+
+    idle = False
+    """Whether the broker had nothing at the last fetch, or is away."""
 
     def __init__(self, decode: Decode, start: Start, pace: Pace | None, skip_lost: bool) -> None:
         self.decode = decode
@@ -125,7 +130,7 @@ def read_messages(
                 joined = ever = True
             left = begun + pace.linger - monotonic() if waiting else TICK
             fetched = broker.fetch(max(1, pace.rows - len(waiting)), min(max(left, 0.001), TICK))
-            now, lost_at = monotonic(), None
+            now, lost_at, broker.idle = monotonic(), None, not fetched
         except BrokerUnavailableError as error:
             joined, last = False, monotonic()
             if stopped.is_set():
@@ -133,6 +138,7 @@ def read_messages(
             if lost_at is None:
                 lost_at = last
                 LOG.warning("%r: %s; trying again", broker, error)
+            broker.idle = last - lost_at > AWAY
             if not ever or last - lost_at > pace.outage:
                 raise SourceError(f"{broker} cannot be reached: {error}.") from None
             stopped.wait(RETRY)

@@ -21,6 +21,7 @@ from tamis.sources.messages import (
     import_client,
     warn_of_lost,
 )
+from tamis.sources.part import COMPLETE, Part
 from tamis.sources.protocol import Decode, SourceError, decoded, from_json
 from tamis.sources.redaction import redact, scrub
 
@@ -54,6 +55,8 @@ class NatsStream(Broker):
     pace: how messages become batches.
     skip_lost: where it was replaced by one that ends earlier, warn and read it from its beginning,
         instead of raising.
+    part: of several readers, each has a durable consumer of its own, which gets all messages, and
+        keeps some, by their numbers. A work queue cannot be read in parts.
     """
 
     def __init__(
@@ -67,8 +70,10 @@ class NatsStream(Broker):
         start: Start = "first",
         pace: Pace | None = None,
         skip_lost: bool = False,
+        part: Part = COMPLETE,
     ) -> None:
         super().__init__(decode, start, pace, skip_lost)
+        self.part = part
         self._nats = import_client("nats", "NATS")
         self.url = url
         self.stream = stream
@@ -137,9 +142,11 @@ class NatsStream(Broker):
         with self._lock:
             if self._stopped.is_set():
                 return []
-            return [
-                made for raw in self._run(self._fetch(count, seconds)) for made in self._accept(raw)
-            ]
+            while raws := self._run(self._fetch(count, seconds)):
+                made = [message for raw in raws for message in self._accept(raw)]
+                if made or self._stopped.is_set():  # else all were of other parts
+                    return made
+            return []
 
     def _accept(self, raw: Any) -> Iterator[Message]:
         """Yield a message that is the next one; raise where one before it was lost."""
@@ -153,6 +160,8 @@ class NatsStream(Broker):
             if self.subject is None and self._position:
                 self._note_lost(self._position + 1, number - 1)
             self._position = number
+            if not self._is_own(number):
+                return
             record = decoded(raw.data, self.decode)
             yield Message(record, number, number, about.timestamp.timestamp(), self._lost)
             self._lost = 0
@@ -161,7 +170,13 @@ class NatsStream(Broker):
         if first <= last:
             others = "" if self.subject is None else ", those of other subjects among them"
             warn_of_lost(self, f"numbers {first} to {last}{others}")
-            self._lost += last + 1 - first if self.subject is None else 0
+            if self.subject is None:
+                number, of = self.part
+                self._lost += (last - number) // of - (first - 1 - number) // of
+
+    def _is_own(self, number: int) -> bool:
+        """Return whether a message is of this part."""
+        return number % self.part.of == self.part.number
 
     async def _join(self, offset: Any) -> int:
         from nats.js import api
@@ -179,6 +194,8 @@ class NatsStream(Broker):
         jetstream = self._client.jetstream(timeout=SECONDS)
         about = await jetstream.stream_info(self.stream)
         kept, state = about.config.retention, about.state
+        if kept == api.RetentionPolicy.WORK_QUEUE and self.part.of > 1:
+            raise SourceError(f"{self} is a work queue, which cannot be read in parts.")
         if kept == api.RetentionPolicy.INTEREST:
             raise SourceError(
                 f"{self} keeps messages by interest: it cannot be read again after a crash."

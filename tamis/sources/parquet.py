@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 from urllib.parse import unquote
 
+from tamis.sources.pieces import Has, everything
 from tamis.sources.protocol import SourceError
 from tamis.sources.text import Entry
 
@@ -20,15 +21,19 @@ class IncompleteFileError(Exception):
 
 
 class Parquet:
-    """Rows as mappings from names of columns, and of folders like `kind=ant`, to values."""
+    """Rows as mappings from names of columns, and of folders like `kind=ant`, to values.
 
-    def __init__(self, file: BinaryIO, name: str = "") -> None:
+    `has` returns whether a group of rows, by its number, is to be read.
+    """
+
+    def __init__(self, file: BinaryIO, name: str = "", has: Has = everything) -> None:
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
             raise SourceError("Parquet files need pyarrow: pip install 'tamis[parquet]'") from None
         self.damage = (ArrowException, OSError)
         self._mark = mark_footer(file)
+        self.has = has
         self._folders = named_in_folders(name)
         try:
             self.table = parquet.ParquetFile(file)
@@ -37,19 +42,17 @@ class Parquet:
 
     def entries(self, position: int) -> Iterator[Entry]:
         """Yield rows from a row on; groups of rows before it are not read."""
-        about = self.table.metadata
-        first = 0
-        groups: list[int] = []
+        about, first = self.table.metadata, 0
         for group in range(about.num_row_groups):
             rows = about.row_group(group).num_rows
-            if groups or first + rows > position:
-                groups.append(group)
-            else:
-                first += rows
-        if not groups:
-            return
+            if first + rows > position and self.has(group):
+                yield from self._entries(group, first, position)
+            first += rows
+
+    def _entries(self, group: int, first: int, position: int) -> Iterator[Entry]:
+        """Yield those rows of a group, whose first is given, that are not before a position."""
         try:
-            for part in self.table.iter_batches(READ_ROWS, row_groups=groups):
+            for part in self.table.iter_batches(READ_ROWS, row_groups=[group]):
                 skipped = min(len(part), max(0, position - first))
                 for row, record in enumerate(part.slice(skipped).to_pylist(), first + skipped):
                     yield Entry({**self._folders, **record}, row, row + 1)

@@ -12,13 +12,13 @@ class Part(NamedTuple):
     number: int = 0
     of: int = 1
 
-    def has(self, name: str) -> bool:
-        """Return whether something of this name, as a file, is in the part.
+    def has(self, name: str, piece: int = 0) -> bool:
+        """Return whether a piece of something of this name, as a file, is in the part.
 
-        >>> [Part(number, 2).has("a.jsonl") for number in range(2)]
-        [True, False]
+        >>> [[Part(number, 2).has("a.jsonl", piece) for piece in range(3)] for number in range(2)]
+        [[True, False, True], [False, True, False]]
         """
-        return crc32(name.encode()) % self.of == self.number
+        return (crc32(name.encode()) + piece) % self.of == self.number
 
     def numbered(self, row: int) -> int:
         """Return the number of a row of this part among the rows of all parts.

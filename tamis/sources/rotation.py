@@ -33,6 +33,16 @@ def kind_of(name: str) -> str:
     return f".{found[-1]}" if found else ""
 
 
+def name_before(name: str) -> str:
+    """Return the name of a file before it was rotated: up to the ending of its format.
+
+    >>> name_before("in/rows.jsonl.1.gz"), name_before("rows")
+    ('in/rows.jsonl', 'rows')
+    """
+    ends = [found.end() for found in KNOWN.finditer(name)]
+    return name[: ends[-1]] if ends else name
+
+
 def open_any(path: str) -> BinaryIO:
     """Open a file; a compressed one is unpacked first, since going back in it takes long."""
     if not path.endswith(".gz"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from tamis.sources.pieces import PIECE, Has, everything
 from tamis.sources.protocol import Decode, ReplacedError, SourceError, Unreadable, decoded
 from tamis.sources.validation import BAD_FIELDS
 
@@ -25,15 +27,37 @@ class Entry(NamedTuple):
 
 
 class JSONLines:
-    """One JSON value a line; empty lines are skipped."""
+    """One JSON value a line; empty lines are skipped.
 
-    def __init__(self, file: BinaryIO, final: bool, decode: Decode) -> None:
+    `has` returns whether a piece of the file, by its number, is to be read: those lines that begin
+    in it.
+    """
+
+    def __init__(self, file: BinaryIO, final: bool, decode: Decode, has: Has = everything) -> None:
         self.file = file
         self.final = final
         self.decode = decode
+        self.has = has
 
     def entries(self, position: int) -> Iterator[Entry]:
         """Yield records from a byte on."""
+        size = self.file.seek(0, io.SEEK_END)
+        while position < size:
+            piece = position // PIECE
+            if self.has(piece):
+                end = (piece + 1) * PIECE
+                for entry in self._entries(position):
+                    if entry.start >= end:
+                        break
+                    yield entry
+                    position = entry.end
+                else:
+                    return
+                position = entry.start
+            else:
+                position = next_line(self.file, (piece + 1) * PIECE)
+
+    def _entries(self, position: int) -> Iterator[Entry]:
         for line, start, end in complete_lines(self.file, position, self.final):
             if isinstance(line, Unreadable):
                 yield Entry(line, start, end)
@@ -43,6 +67,14 @@ class JSONLines:
     def mark(self, position: int) -> int:
         """Return a checksum of what stands before a position."""
         return mark_text(self.file, position)
+
+
+def next_line(file: BinaryIO, position: int) -> int:
+    """Return where the first line begins that begins at a byte or after it."""
+    file.seek(position - 1)
+    while (part := file.readline(LONGEST)) and not part.endswith(b"\n"):
+        pass
+    return file.tell()
 
 
 class IncompleteLineError(Exception):

@@ -197,9 +197,7 @@ class Trainer(HoldingTrainer):
         if self.pool_size is None or self.pool_size >= len(held):
             return selector.select(held, self.view, k, self.generator)
         drawn = draw_rows(len(held), self.pool_size, self.generator, self.device)
-        if isinstance(self.buffer, Store):
-            self.buffer.prefetch(drawn)
-        pool = held[drawn]
+        pool = self.buffer.take(drawn) if isinstance(self.buffer, Store) else held[drawn]
         picks = selector.select(pool, self.view, min(k, len(pool)), self.generator)
         return replace(picks, rows=drawn[picks.rows])
 

@@ -81,3 +81,23 @@ def test_rows_are_moved_a_few_at_a_time(disk: bool, tmp_path: Path, monkeypatch)
 
 def test_slices_are_of_one_row_at_least() -> None:
     assert [part.start for part in slices(torch.zeros(3, 100), 8)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("disk", [False, True])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bool])
+def test_rows_are_taken_from_any_places(disk: bool, kind: torch.dtype, tmp_path: Path) -> None:
+    rows = samples(3000)
+    rows = Samples.of((rows.inputs % 7).to(kind), torch.zeros(3000).long())
+    buffer = Sliding(3000, disk=tmp_path if disk else None)
+    buffer.append(rows, torch.Generator())
+    places = torch.randperm(3000)[:500]
+    for absent in (False, True):
+        if disk and absent:
+            os.fsync(buffer._mapped._handle)
+            os.posix_fadvise(buffer._mapped._handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        taken = buffer.take(places)
+        assert taken.inputs.equal(rows.inputs[places])
+        assert taken.ids.equal(rows.ids[places])
+        taken.inputs.zero_()  # a copy
+    assert buffer.pool().inputs.equal(rows.inputs)
+    assert len(buffer.take(places[:0])) == 0

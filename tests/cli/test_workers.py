@@ -8,9 +8,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import sleep
 
 import pytest
 import torch
@@ -18,8 +21,10 @@ from safetensors.torch import load_file
 
 from tamis.cli.main import main
 from tamis.distributed import RankCheckpoints, Ranks
+from tamis.distributed.reading import ShardReader
 from tamis.runs import Decision, Decisions, RunFiles, read_metadata
-from tests.support.brokers import Redis
+from tamis.sources import Feed
+from tests.support.brokers import GROUP, KafkaMock, Nats, Redis
 from tests.support.ranks.processes import together
 from tests.support.wait import wait_until
 
@@ -123,6 +128,24 @@ def test_another_number_of_workers_takes_the_shards_over(command: Command, tmp_p
     assert_same(unbroken, broken)
 
 
+def test_workers_hold_rows_on_disk_as_in_memory(command: Command, tmp_path: Path) -> None:
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    assert main(command(memory, "--slots", 120, "--shards", 2)) == 0
+    on_two(command(disk, "--slots", 70, "--on-disk"))
+    assert main(command(disk, "--slots", 120, "--on-disk", "--resume", "--workers", 1)) == 0
+    assert_same(memory, disk)
+    assert list((disk / RunFiles.checkpoints).glob("*/shard-1/*.blocks"))
+
+
+@pytest.mark.slow
+def test_one_rank_prints_the_results(
+    command: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = command(tmp_path / "run", "--slots", 10, "--workers", 2, "--json")
+    assert finish(words, out=None) == 0
+    assert json.loads(capfd.readouterr().out)["slots"] == 10
+
+
 def test_a_run_in_shards_is_not_resumed_without_them(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,22 +169,58 @@ def test_what_workers_cannot_do_is_refused(
     assert f"{words[0]} is not for --workers yet" in capsys.readouterr().err
 
 
-def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
+def test_shards_that_have_rows_are_waited_for_however_slow_reading_is(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream without end is left out of a slot where it has nothing, not where it is slow."""
+    start = ["stream", str(place / "logs"), "--label", "kind", "--id", "name", *STREAM, *FEW]
+    start += ["--slots", "300", "--shards", "2"]
+    assert main([*start, "--out", str(tmp_path / "once")]) == 0
+    read = ShardReader._next
+
+    def slowly(reader: ShardReader) -> object:
+        sleep(0.005 if isinstance(reader.stream, Feed) and reader.stream.part.number else 0.0)
+        return read(reader)
+
+    monkeypatch.setattr(ShardReader, "_next", slowly)
+    monkeypatch.setattr("tamis.distributed.reading.WAIT", 0.0)
+    monkeypatch.setattr("tamis.distributed.stream.PAUSE", 0.001)
+    assert main([*start, "--out", str(tmp_path / "followed"), "--follow"]) == 0
+    assert_same(tmp_path / "once", tmp_path / "followed")
+
+
+@contextmanager
+def launched(
+    words: Sequence[str], out: int | None = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a process that is ended in any case, and with it its ranks."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, "-m", "tamis", *words], stdout=quiet, stderr=quiet, env=environment
-    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tamis", *words],
+        stdout=out, stderr=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
-def ranks_of(launcher: int) -> dict[int, int]:
-    """Return the process ids of the ranks that a launcher has started, by rank."""
+def finish(words: Sequence[str], out: int | None = subprocess.DEVNULL) -> int:
+    with launched(words, out) as process:
+        return process.wait()
+
+
+def ranks_of(out: Path) -> dict[int, int]:
+    """Return the process ids of the ranks of a run, by rank, whoever has started them."""
     found = {}
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        lines = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        named = dict(line.split(b"=", 1) for line in lines if b"=" in line)
-        if b"RANK" in named:
-            found[int(named[b"RANK"])] = int(child)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if str(out).encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                lines = (process / "environ").read_bytes().split(b"\0")
+                named = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+                if b"RANK" in named:
+                    found[int(named[b"RANK"])] = int(process.name)
     return found
 
 
@@ -181,15 +240,79 @@ def test_dead_ranks_are_started_again_and_ctrl_c_saves(command: Command, tmp_pat
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     assert main(command(unbroken, "--slots", SLOTS, "--shards", 2)) == 0
     words = command(broken, "--slots", SLOTS, "--workers", 2)
-    process = launch(words)
-    for rank, slot in ((1, 50), (0, 150)):
-        wait_for_slot(broken, slot, process)
-        os.kill(ranks_of(process.pid)[rank], signal.SIGKILL)
-    wait_for_slot(broken, 250, process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() in (0, 130)
-    assert launch([*words, "--resume"]).wait() == 0
+    with launched(words) as process:
+        for rank, slot in ((1, 50), (0, 150)):
+            wait_for_slot(broken, slot, process)
+            os.kill(ranks_of(broken)[rank], signal.SIGKILL)
+        wait_for_slot(broken, 250, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in (0, 130)
+    assert finish([*words, "--resume"]) == 0
     assert_same(unbroken, broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "broker", [Nats, lambda folder: KafkaMock(folder, 2)], ids=["nats", "kafka"]
+)
+@pytest.mark.skipif(bool(Nats.missing()), reason=Nats.missing())
+def test_brokers_are_read_in_parts(
+    broker: Callable[[Path], Nats | KafkaMock], tmp_path: Path
+) -> None:
+    """Every other message of NATS, and every other partition of Kafka, is a shard's."""
+    server, rows_sent = broker(tmp_path / "server"), 1000
+    try:
+        server.produce(0, threading.Event(), rows_sent)
+        words = ["--inputs", "a", "b", "--label", "kind", "--id", "id", "--classes", "0", "1"]
+        words += [*FEW, "--capacity", "4000", "--scale-rows", "50", "--linger", "inf"]
+        one, two = tmp_path / "one", tmp_path / "two"
+
+        def command(out: Path, slots: int, *more: str) -> list[str]:
+            address = server.address.replace(GROUP, out.name)
+            return ["stream", address, *words, "--slots", str(slots), "--out", str(out), *more]
+
+        assert main(command(one, 200, "--shards", "2")) == 0
+        on_two(command(two, 70))
+        assert main(command(two, 130, "--resume", "--workers", "1")) == 0
+        on_two(command(two, 200, "--resume"))
+        assert_same(one, two)
+        ids = held_ids(two)
+        assert len(ids) == len(ids.unique()) == 200 * 2 * PER_SLOT
+    finally:
+        server.close()
+
+
+def held_ids(out: Path) -> torch.Tensor:
+    """Return the ids of the rows in the newest checkpoint."""
+    newest = RankCheckpoints(out / RunFiles.checkpoints).slots()[-1]
+    folder = out / RunFiles.checkpoints / f"{newest:012d}"
+    parts = folder.glob("shard-*/*/tensors.safetensors")
+    return torch.cat([load_file(part)["/run/buffer/rows/ids"] for part in parts])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)  # a cluster of a dozen processes is started
+def test_workers_of_ray_are_one_process_too(command: Command, tmp_path: Path) -> None:
+    """On a cluster of its own; torchrun's workers continue."""
+    pytest.importorskip("ray")
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert main(command(one, "--slots", 120, "--shards", 2)) == 0
+    assert finish(command(two, "--slots", 60, "--workers", 2, "--ray", "local")) == 0
+    assert not ranks_of(two)
+    on_two(command(two, "--slots", 120, "--resume"))
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize("words", [("--ray", "local"), ("--ray", "nowhere:1", "--workers", "2")])
+def test_ray_needs_workers_and_a_cluster(
+    words: tuple[str, ...], place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    start = ["stream", str(place / "logs"), "--label", "kind", "--out", str(tmp_path / "run")]
+    assert main([*start, *words]) == 2
+    error = capsys.readouterr().err
+    assert "--ray needs --workers" in error or "no cluster can be reached" in error
+    assert len(error.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -216,18 +339,13 @@ def test_consumers_of_a_group_are_shards(tmp_path: Path) -> None:
         assert (
             main(["stream", f"{address}one", *words, *end, "--out", str(one), "--shards", "2"]) == 0
         )
-        process = launch(
-            ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2"]
-        )
-        wait_for_slot(two, 100, process)
-        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
-        assert process.wait() == 0
+        words = ["stream", f"{address}two", *words, *end, "--out", str(two), "--workers", "2"]
+        with launched(words) as process:
+            wait_for_slot(two, 100, process)
+            os.kill(ranks_of(two)[1], signal.SIGKILL)
+            assert process.wait() == 0
         assert_same(one, two)
-        newest = RankCheckpoints(two / RunFiles.checkpoints).slots()[-1]
-        parts = (two / RunFiles.checkpoints / f"{newest:012d}").glob(
-            "shard-*/*/tensors.safetensors"
-        )
-        ids = torch.cat([load_file(part)["/run/buffer/rows/ids"] for part in parts])
+        ids = held_ids(two)
         assert len(ids) == len(ids.unique()) == len(records)
         assert client.xpending("rows", "two")["pending"] == 0
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tamis.lab.pages.measurements import Line, read, table, verdict
 
 FOLDER, PAGE = Path("results/scale"), Path("docs/scale.md")
+WRITERS = {"disk": "disk_buffer", "simulated": "shards"}
 DISK = "disk.csv"
 COST = ("model", "selector", "every", "slot_ms", "agreement_ms", "agreement", "over_ddp", "ddp_ms")
 WIRE = ("selector", "held", "pool", "views", "gradients", "all", "kernel")
@@ -50,7 +51,7 @@ def plain_table(columns: tuple[str, ...], lines: list[Line]) -> str:
 def fill(text: str, folder: Path = FOLDER) -> str:
     """Return the page with its tables, each between its marks."""
     for name, content in tables(folder).items():
-        writer = "disk_buffer" if name == "disk" else "ranks"
+        writer = WRITERS.get(name, "ranks")
         first, last = f"<!-- {name}: written by python -m benchmarks.{writer} -->", "<!-- end -->"
         before, _, rest = text.partition(first)
         _, _, after = rest.partition(last)

@@ -17,7 +17,7 @@ LEAST = 0.01
 class Fallback:
     """Robust training where right labels cannot be separated from wrong ones.
 
-    Where the judges differ and votes by inputs confirm nothing, margins say little about labels.
+    Where the judges differ and votes by inputs confirm nothing, margins of labels mean little.
     Two things still help there. Rows are drawn in proportion to the probability that the averaged
     model gives to their label, which gives the gradients of the generalised cross entropy (Zhang
     and Sabuncu, 2018), and no slower steps. A label is compared with equal labels only: classes
