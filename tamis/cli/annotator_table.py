@@ -74,12 +74,12 @@ def print_given(given: Annotations, console: Console) -> None:
     for reason, count in given.rejects.most_common():
         console.print(f"{count} {'line' if count == 1 else 'lines'} left out: {reason}.")
     if given.repeated:
-        console.print(
-            f"{given.repeated} labels left out: the annotator gave the row another one later."
-        )
+        left = "1 label" if given.repeated == 1 else f"{given.repeated} labels"
+        console.print(f"{left} left out: the annotator gave the row another one later.")
     single = int((np.bincount(given.rows) == 1).sum())
     if single:
-        console.print(f"{single} rows have only one label, which reveals nothing about annotators.")
+        few = "1 row has" if single == 1 else f"{single} rows have"
+        console.print(f"{few} only one label, which reveals nothing about annotators.")
 
 
 def write_rows(path: Path, given: Annotations, annotators: Annotators) -> None:

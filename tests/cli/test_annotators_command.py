@@ -84,8 +84,8 @@ def test_what_is_left_out_is_printed(capsys) -> None:
     printed = " ".join(capsys.readouterr().out.split())
     assert "1 line left out: its fields do not fit the header" in printed
     assert "1 line left out: it has no annotator" in printed
-    assert "1 labels left out: the annotator gave the row another one later" in printed
-    assert "1 rows have one label only" in printed
+    assert "1 label left out: the annotator gave the row another one later" in printed
+    assert "1 row has only one label" in printed
 
 
 @pytest.mark.parametrize(
