@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -95,6 +96,48 @@ def test_the_table_of_structured_noise() -> None:
     wanted = to_markdown(sorted(runs, key=lambda run: methods.index(run.method)))
     for line in wanted.splitlines():
         assert line in page.splitlines()
+
+
+def test_what_the_page_states_of_the_fallback() -> None:
+    """With and without it, and naive; over all seeds, and of the one that chose no setting."""
+    folder = RESULTS / "structure"
+    runs = [
+        *rows.read(folder / "results.csv", Result),
+        *rows.read(folder / "without_fallback.csv", Result),
+    ]
+    text = " ".join((DOCS / "methods" / "plausible.md").read_text().split())
+    text = text[text.index("Without the fallback (") : text.index("<!-- structure -->")]
+
+    def accuracy(method: str, data: str, ratio: float, seeds: Sequence[int] = (0, 1, 2)) -> str:
+        cell = (method, data, "symmetric", ratio)
+        found = [
+            run.accuracy_ema
+            for run in runs
+            if (run.method, run.data, run.noise, run.clean_ratio) == cell and run.seed in seeds
+        ]
+        assert len(found) == len(seeds)
+        return f"{mean(found):.3f}"[1:]
+
+    spots = (("cifar10", 0.5), ("cifar10", 0.3), ("cifar10-fall", 0.3))
+    without, kept = "Plausible without fallback", "Plausible"
+    first, second, third = (accuracy(without, *spot) for spot in spots)
+    assert f"is {first} at a clean ratio of .5, {second} at .3, and {third} where" in text
+    for method, words in ((kept, "With the fallback it is"), ("naive", "naive training gives")):
+        first, second, third = (accuracy(method, *spot) for spot in spots)
+        assert f"{words} {first}, {second} and {third}" in text
+    fall = ("made-table-fall", 0.3)
+    assert f"gives {accuracy(without, *fall)} without and {accuracy(kept, *fall)} with it" in text
+    first, second, third = (accuracy(without, *spot, seeds=[2]) for spot in spots)
+    assert f"CIFAR-10 gives {first}, {second} and {third} without" in text
+    first, second, third = (accuracy(kept, *spot, seeds=[2]) for spot in spots)
+    assert f"and {first}, {second} and {third} with the fallback" in text
+
+
+def test_how_far_off_an_audited_clean_ratio_is() -> None:
+    runs = rows.read(RESULTS / "structure" / "audited.csv", Result)
+    errors = [abs(run.clean_ratio_estimated - run.clean_ratio_true) for run in runs]
+    text = " ".join((DOCS / "methods" / "plausible.md").read_text().split())
+    assert f"ratio is then off by {mean(errors):.3f} on average".replace(" 0.", " .") in text
 
 
 def test_how_far_off_the_clean_ratio_of_plausible_is() -> None:

@@ -28,7 +28,7 @@ def relabelled(shares: list[float], label: int, confident: float) -> int:
 
 
 def is_kept(selector: SSR, bank: Bank, point: list[float], label: int, classes: int) -> bool:
-    """Let the nearest rows vote, each class by its frequency in the bank."""
+    """Return the votes of the nearest rows, each class over its frequency in the bank."""
     voters = min(selector.neighbours, max(1, len(bank) // classes))
     near = sorted(bank.values(), key=lambda row: -sum(map(math.prod, zip(row[1], point))))  # noqa: B905
     frequency = Counter(vote for vote, _ in bank.values())
